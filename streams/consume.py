@@ -1,0 +1,281 @@
+"""The loop under every worker: take a batch, do the work, then commit."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import structlog
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Message as RawMessage
+
+from streams import metrics
+from streams.kafka import CheckedProducer, consumer_config
+from streams.progress import Clock, Partition, Progress
+from streams.settings import Settings
+from streams.topics import topic_ids
+
+log = structlog.get_logger(__name__)
+
+POLL_S = 0.1
+CLOSE_S = 5.0
+ENDS_EVERY_S = 10.0
+ENDS_TIMEOUT_S = 1.0
+FIRST_RETRY_S = 0.1
+LAST_RETRY_S = 5.0
+
+# The partitions moved while we worked: their messages come again to whoever has them now. Any other
+# refusal is no part of normal life.
+MOVED = {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
+
+
+class Message(NamedTuple):
+    """A message as it stands in a topic.
+
+    Attributes
+    ----------
+    topic
+        Name on the broker.
+    topic_id
+        Id of this incarnation of the topic; the configured epoch where the broker has none.
+    timestamp_ms
+        Milliseconds since 1970.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+
+    @classmethod
+    def of(cls, raw: RawMessage, topic_id: str) -> "Message":
+        """Read what the client holds."""
+        topic, partition, offset = raw.topic(), raw.partition(), raw.offset()
+        assert topic is not None and partition is not None and offset is not None
+        return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), raw.timestamp()[1])
+
+
+class BatchLoop:
+    """Consume batches; commit each after `handle` has returned and all that it produced is acknowledged.
+
+    So a message is handled at least once: `handle` must bear seeing one again. A batch whose handling raises
+    is handled again, after a pause, before any other. Nothing is left to do when partitions are revoked,
+    because nothing handled is ever uncommitted; a batch that waits loses the messages that moved.
+
+    Parameters
+    ----------
+    settings
+        Where the broker is.
+    worker
+        Name of the consumer group, and label of the metrics.
+    topics
+        Names on the broker; they must exist.
+    handle
+        Does the work of a batch. It sets aside what it cannot use (:class:`streams.dead_letters.DeadLetters`)
+        and raises only what may be better the next time.
+    outputs
+        Producer that `handle` uses, flushed before the commit.
+    batch_size
+        Largest number of messages in a batch; a batch is what has arrived, never waited for.
+    progress
+        Told what is done.
+    clock
+        Seconds on a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        worker: str,
+        topics: Sequence[str],
+        handle: Callable[[list[Message]], None],
+        *,
+        outputs: CheckedProducer | None = None,
+        batch_size: int = 1000,
+        progress: Progress | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self.worker = worker
+        self.progress = progress or Progress(clock)
+        self._settings = settings
+        self._topics = list(topics)
+        self._handle = handle
+        self._outputs = outputs
+        self._batch_size = batch_size
+        self._clock = clock
+        self._stop = threading.Event()
+        self._ids: dict[str, str] = {}
+        self._at_end: dict[Partition, bool] = {}
+        self._revoked: set[Partition] = set()
+        self._slipped: list[RawMessage] = []
+        self._finished: dict[Partition, int] = {}
+        self._ends_at = clock()
+
+    def stop(self) -> None:
+        """End `run` after the batch in hand; callable from any thread and from a signal handler."""
+        self._stop.set()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stop.is_set()
+
+    def run(self, until_end: bool = False) -> None:
+        """Work until stopped.
+
+        Parameters
+        ----------
+        until_end
+            Return when all assigned partitions have been read to their end.
+
+        Raises
+        ------
+        TopicError
+            If a topic does not exist.
+        confluent_kafka.KafkaException
+            If the client cannot go on.
+        """
+        self._ids = topic_ids(self._settings, self._topics)
+        self._consumer = Consumer(consumer_config(self._settings, self.worker))
+        self._consumer.subscribe(
+            self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+        )
+        try:
+            while not self._stop.is_set():
+                batch = self._take()
+                batch = self._retry(self._work, batch)
+                self._retry(self._commit, batch)
+                self.progress.reached(self._finished)
+                self._finished = {}
+                if until_end and self._at_end and all(self._at_end.values()):
+                    return
+                self._look_at_ends()
+        finally:
+            self._close()
+
+    def _take(self) -> list[Message]:
+        """Wait for a message and take it with all that have arrived."""
+        raw, self._slipped = self._slipped, []
+        first = self._consumer.poll(0 if raw else POLL_S)
+        if first is not None:
+            raw.append(first)
+            raw += self._consumer.consume(self._batch_size - 1, 0)
+        batch = []
+        for message in raw:
+            partition = (message.topic() or "", message.partition() or 0)
+            error = message.error()
+            if error is None:
+                self._at_end[partition] = False
+                batch.append(Message.of(message, self._ids[partition[0]]))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._at_end[partition] = True
+                self._finished[partition] = message.offset() or 0
+            elif error.fatal():
+                raise KafkaException(error)
+            else:
+                log.warning("consumer error", worker=self.worker, error=error.str())
+        return batch
+
+    def _retry(self, action: Callable[[list[Message]], None], batch: list[Message]) -> list[Message]:
+        """Do `action` until it succeeds; return the messages that are still ours."""
+        pause = FIRST_RETRY_S
+        while batch:
+            try:
+                action(batch)
+                break
+            except Exception as error:
+                if isinstance(error, KafkaException) and error.args[0].fatal():
+                    raise
+                metrics.BATCH_FAILURES.labels(self.worker).inc()
+                self.progress.failing()
+                first = batch[0]
+                log.warning(
+                    "batch failed and is tried again",
+                    worker=self.worker, error=repr(error), messages=len(batch), topic=first.topic,
+                    partition=first.partition, offset=first.offset, pause_s=pause,
+                )  # fmt: skip
+                batch = self._wait(batch, pause)
+                pause = min(2 * pause, LAST_RETRY_S)
+        return batch
+
+    def _work(self, batch: list[Message]) -> None:
+        with metrics.BATCH_SECONDS.labels(self.worker).time():
+            self._handle(batch)
+            if self._outputs is not None:
+                self._outputs.flush()
+
+    def _commit(self, batch: list[Message]) -> None:
+        positions = {(message.topic, message.partition): message.offset + 1 for message in batch}
+        try:
+            answers = self._consumer.commit(
+                offsets=[TopicPartition(*partition, position) for partition, position in positions.items()],
+                asynchronous=False,
+            )
+            refusals = [answer.error for answer in answers if answer.error is not None]
+        except KafkaException as error:
+            refusals = [error.args[0]]
+        for refusal in refusals:
+            if refusal.code() not in MOVED:
+                raise KafkaException(refusal)
+        if refusals:
+            metrics.COMMITS_REFUSED.labels(self.worker).inc()
+            log.info("commit refused, partitions moved", worker=self.worker, error=refusals[0].str())
+            return
+        self.progress.reached(positions)
+        for message in batch:
+            metrics.CONSUMED.labels(self.worker, message.topic).inc()
+
+    def _wait(self, batch: list[Message], seconds: float) -> list[Message]:
+        """Stay in the group while a batch waits; drop what is revoked meanwhile, or all if we are to stop."""
+        self._revoked = set()
+        until = self._clock() + seconds
+        while self._clock() < until and not self._stop.is_set():
+            self._consumer.pause(self._consumer.assignment())
+            slipped = self._consumer.poll(POLL_S)
+            if slipped is not None:  # of a partition that was assigned only now
+                self._slipped.append(slipped)
+        self._consumer.resume(self._consumer.assignment())
+        if self._stop.is_set():
+            return []
+        return [message for message in batch if (message.topic, message.partition) not in self._revoked]
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        metrics.REBALANCES.labels(self.worker).inc()
+        self._ids = topic_ids(self._settings, self._topics)
+        self._at_end = {(partition.topic, partition.partition): False for partition in partitions}
+        self.progress.assigned(self._at_end)
+        log.info("partitions assigned", worker=self.worker, partitions=sorted(self._at_end))
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        revoked = {(partition.topic, partition.partition) for partition in partitions}
+        self._revoked |= revoked
+        self._slipped = [raw for raw in self._slipped if (raw.topic(), raw.partition()) not in revoked]
+        self._at_end = {partition: end for partition, end in self._at_end.items() if partition not in revoked}
+        self._finished = {}
+        self.progress.assigned(self._at_end)
+
+    def _look_at_ends(self) -> None:
+        """Ask now and then, apart from fetching, where the partitions end."""
+        if self._clock() < self._ends_at or not self._at_end:
+            return
+        self._ends_at = self._clock() + ENDS_EVERY_S
+        question = [TopicPartition(*partition, OFFSET_END) for partition in self._at_end]
+        try:
+            answers = self._consumer.offsets_for_times(question, timeout=ENDS_TIMEOUT_S)
+        except KafkaException as error:
+            log.warning("ends of partitions unknown", worker=self.worker, error=error.args[0].str())
+            return
+        self.progress.ends({(answer.topic, answer.partition): answer.offset for answer in answers})
+        for (topic, partition), lag in self.progress.lag().items():
+            metrics.LAG.labels(self.worker, topic, str(partition)).set(lag)
+
+    def _close(self) -> None:
+        """Leave the group; without a broker that may take a minute, which nobody has."""
+        closing = threading.Thread(target=self._consumer.close, name="close", daemon=True)
+        closing.start()
+        closing.join(CLOSE_S)
+        if closing.is_alive():
+            log.warning("left the consumer group without a word: no broker", worker=self.worker)

@@ -1,0 +1,138 @@
+"""Kafka clients: their configuration, and a producer that accounts for every event."""
+
+from typing import Any
+
+import structlog
+from confluent_kafka import KafkaError, Message, Producer
+
+from streams import metrics
+from streams.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+# A dead letter carries a message of the largest size in base64 beside other fields.
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
+
+
+def producer_config(settings: Settings) -> dict[str, Any]:
+    """Configuration of an idempotent producer."""
+    defaults = {"linger.ms": "5", "compression.type": "lz4", "message.max.bytes": str(MAX_REQUEST_BYTES)}
+    return defaults | admin_config(settings) | {"enable.idempotence": True, "acks": "all"}
+
+
+def consumer_config(settings: Settings, group: str) -> dict[str, Any]:
+    """Configuration of a consumer that commits by hand, after the work.
+
+    A session of 6 s is the shortest that brokers allow by default: so long a killed worker's partitions
+    wait. Assignment is eager; no message of an aborted transaction is seen.
+    """
+    defaults = {
+        "session.timeout.ms": "6000",
+        "heartbeat.interval.ms": "2000",
+        "auto.offset.reset": "earliest",
+    }
+    fixed = {
+        "group.id": settings.topic(group),
+        "group.protocol": "classic",
+        "partition.assignment.strategy": "range,roundrobin",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "allow.auto.create.topics": False,
+    }
+    return defaults | admin_config(settings) | fixed
+
+
+def admin_config(settings: Settings) -> dict[str, Any]:
+    """Configuration of an administrator: what all clients share.
+
+    Only errors are logged, because librdkafka warns of each property that one kind of client does not have.
+    """
+    return {"client.id": "leap", "log_level": "3"} | dict(settings.kafka)
+
+
+class DeliveryError(RuntimeError):
+    """Events were refused by the broker, or not acknowledged in time.
+
+    Attributes
+    ----------
+    left
+        Events still without an answer.
+    failed
+        Events that the broker refused, or that timed out, since the last flush.
+    """
+
+    def __init__(self, left: int, failed: int, first: str) -> None:
+        super().__init__(f"{left} events are not acknowledged and {failed} failed{first and ': ' + first}")
+        self.left = left
+        self.failed = failed
+
+
+class CheckedProducer:
+    """A producer that polls on each event, hears of every delivery, and flushes within a deadline.
+
+    Used from one thread. An event counts when `flush` has returned; one that was reported as failed or left
+    may still arrive, so whoever sends it again sends it at least once.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._config = producer_config(settings)
+        self._producer = Producer(self._config)
+        self._failed = 0
+        self._first = ""
+        self._fatal = False
+
+    def produce(self, topic: str, value: bytes, key: bytes | None = None, timestamp_ms: int = 0) -> None:
+        """Queue an event; waits while the queue is full.
+
+        Parameters
+        ----------
+        topic
+            Name on the broker.
+        value, key
+            What to send.
+        timestamp_ms
+            Time of the event in milliseconds since 1970; 0 is now.
+
+        Raises
+        ------
+        confluent_kafka.KafkaException
+            If the event is larger than a request may be.
+        """
+        while True:
+            try:
+                self._producer.produce(topic, value, key, timestamp=timestamp_ms, on_delivery=self._delivered)
+                self._producer.poll(0)
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+
+    def flush(self, seconds: float = 30.0) -> None:
+        """Wait until every event is acknowledged.
+
+        Raises
+        ------
+        DeliveryError
+            If an event failed since the last flush, or is left after `seconds`.
+        """
+        left = self._producer.flush(seconds)
+        if not left and not self._failed:
+            return
+        self._producer.purge(in_queue=True, in_flight=False)  # or they would be sent beside their repetition
+        self._producer.poll(0)
+        error = DeliveryError(left, self._failed, self._first)
+        if self._fatal:
+            self._producer = Producer(self._config)
+        self._failed, self._first, self._fatal = 0, "", False
+        raise error
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        topic = message.topic() or ""
+        if error is None:
+            metrics.PRODUCED.labels(topic).inc()
+            return
+        metrics.UNDELIVERED.labels(topic).inc()
+        self._failed += 1
+        self._first = self._first or f"{topic}: {error.str()}"
+        self._fatal = self._fatal or error.fatal()

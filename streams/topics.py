@@ -1,0 +1,132 @@
+"""Create the declared topics and assert that the broker has them as declared."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from streams.kafka import admin_config
+from streams.settings import Settings
+
+TIMEOUT_S = 30.0
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # 16 zero bytes in base64: the broker is older than topic ids
+
+
+class Declaration(Protocol):
+    """What of a topic's declaration (:class:`schemas.topics.Topic`) the broker must know."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def partitions(self) -> int: ...
+    @property
+    def retention_ms(self) -> int: ...
+    @property
+    def cleanup(self) -> str: ...
+    @property
+    def max_message_bytes(self) -> int: ...
+
+
+class TopicError(RuntimeError):
+    """Topics on the broker are not as declared; the message names each difference."""
+
+
+def ensure_topics(settings: Settings, declarations: Iterable[Declaration]) -> list[str]:
+    """Create the topics that are missing, then assert all.
+
+    Returns
+    -------
+    list of str
+        Names on the broker of those created.
+
+    Raises
+    ------
+    TopicError
+        If a topic cannot be created or another one has its name.
+    """
+    admin = AdminClient(admin_config(settings))
+    wanted = list(declarations)
+    missing = {settings.topic(topic.name): topic for topic in wanted}
+    for name in _partition_counts(admin):
+        missing.pop(name, None)
+    futures = (
+        admin.create_topics(
+            [
+                NewTopic(name, topic.partitions, settings.topic_replication, config=_broker_config(topic))
+                for name, topic in missing.items()
+            ],
+            request_timeout=TIMEOUT_S,
+        )
+        if missing
+        else {}
+    )
+    for name, future in futures.items():
+        try:
+            future.result(TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another process was faster
+                raise TopicError(f"{name} cannot be created: {error.args[0].str()}") from error
+    assert_topics(settings, wanted)
+    return sorted(missing)
+
+
+def assert_topics(settings: Settings, declarations: Iterable[Declaration]) -> None:
+    """Assert that the broker has every declared topic with the declared number of partitions.
+
+    Raises
+    ------
+    TopicError
+        If it has not; the message names all differences.
+    """
+    counts = _partition_counts(AdminClient(admin_config(settings)))
+    wrong = []
+    for topic in declarations:
+        name = settings.topic(topic.name)
+        if name not in counts:
+            wrong.append(f"{name} does not exist: run leap topics ensure")
+        elif counts[name] != topic.partitions:
+            wrong.append(f"{name} has {counts[name]} partitions where {topic.partitions} are declared")
+    if wrong:
+        raise TopicError(f"on {settings.bootstrap_servers}: " + "; ".join(wrong))
+
+
+def topic_ids(settings: Settings, names: Iterable[str]) -> dict[str, str]:
+    """Get the id of each topic, by its name on the broker: a topic created again has another id.
+
+    Where the broker reports none, ``settings.topic_epoch`` stands in.
+
+    Raises
+    ------
+    TopicError
+        If a topic does not exist, or the broker does not answer.
+    """
+    admin = AdminClient(admin_config(settings))
+    futures = admin.describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT_S)
+    ids = {}
+    for name, future in futures.items():
+        try:
+            found = future.result(TIMEOUT_S).topic_id
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._UNSUPPORTED_FEATURE:
+                raise TopicError(f"{name} cannot be described: {error.args[0].str()}") from error
+            found = None
+        ids[name] = settings.topic_epoch if found is None or str(found) == NO_ID else str(found)
+    return ids
+
+
+def _partition_counts(admin: AdminClient) -> dict[str, int]:
+    try:
+        topics = admin.list_topics(timeout=TIMEOUT_S).topics
+    except KafkaException as error:
+        raise TopicError(f"the broker does not answer: {error.args[0].str()}") from error
+    return {name: len(topic.partitions) for name, topic in topics.items()}
+
+
+def _broker_config(topic: Declaration) -> dict[str, str]:
+    return {
+        "retention.ms": str(topic.retention_ms),
+        "cleanup.policy": topic.cleanup,
+        "max.message.bytes": str(topic.max_message_bytes),
+    }

@@ -1,0 +1,57 @@
+"""Run a loop as a process: health, metrics, and an end within 10 s of SIGTERM."""
+
+import signal
+import threading
+from contextlib import ExitStack
+
+import structlog
+
+from streams.consume import BatchLoop
+from streams.health import health_server
+from streams.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+STOP_S = 10.0
+
+
+def run_worker(loop: BatchLoop, settings: Settings) -> bool:
+    """Work until SIGTERM or SIGINT; to be called from the main thread.
+
+    The loop runs in a thread of its own, so that a signal is heard while it waits for a broker or a store.
+    What is not committed when time runs out is done again by the next worker.
+
+    Returns
+    -------
+    bool
+        Whether the loop came to its end in time.
+
+    Raises
+    ------
+    Exception
+        What ended the loop.
+    """
+    failures: list[Exception] = []
+
+    def work() -> None:
+        try:
+            loop.run()
+        except Exception as error:
+            failures.append(error)
+
+    with ExitStack() as stack:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            previous = signal.signal(number, lambda *_: loop.stop())
+            stack.callback(signal.signal, number, previous)
+        if settings.metrics_port:
+            stack.enter_context(health_server(settings.metrics_port, loop.progress))
+        thread = threading.Thread(target=work, name=loop.worker, daemon=True)
+        thread.start()
+        while thread.is_alive() and not loop.stopping:
+            thread.join(0.1)
+        thread.join(STOP_S)
+        if failures:
+            raise failures[0]
+        if thread.is_alive():
+            log.error("stopped in the middle of a batch", worker=loop.worker, after_s=STOP_S)
+        return not thread.is_alive()
