@@ -1,0 +1,130 @@
+"""Decoding at the door: bytes to a validated event, or a reason why not."""
+
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, get_args
+
+import msgspec
+from msgspec import Struct
+
+from schemas.events import Event
+
+MAX_MESSAGE_BYTES = 1_048_576
+MAX_DECODED_BYTES = 2 * MAX_MESSAGE_BYTES
+MAX_UNKNOWN_FIELDS = 256
+MAX_UNKNOWN_DEPTH = 32  # far below what the encoder can nest, wherever in the stack it is called
+
+E = TypeVar("E", bound=Event)
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder()
+
+
+class Rejected(ValueError):
+    """A message that cannot be used; the text says what was wrong and where in it."""
+
+
+def encode(event: Event) -> bytes:
+    """JSON bytes of an event, marked with the version of its schema.
+
+    Raises
+    ------
+    ValueError
+        If the event is larger than what is read back (2 MiB).
+    """
+    if event.schema_version != event.VERSION:
+        event = msgspec.structs.replace(event, schema_version=event.VERSION)
+    value = _encoder.encode(event)
+    if len(value) > MAX_DECODED_BYTES:
+        raise ValueError(
+            f"{type(event).__name__} of {len(value)} bytes is over the limit of {MAX_DECODED_BYTES}"
+        )
+    return value
+
+
+def decode(value: bytes | None, event_type: type[E], limit: int = MAX_MESSAGE_BYTES) -> E:
+    """Validate one message.
+
+    Parameters
+    ----------
+    value
+        The message as it stood on the topic.
+    event_type
+        What the topic carries.
+    limit
+        Largest length taken, in bytes.
+
+    Raises
+    ------
+    Rejected
+        Whatever is wrong with it.
+
+    Examples
+    --------
+    >>> from schemas.events import JobAllocated
+    >>> decode(b'{"attempt_id": 7}', JobAllocated)
+    Traceback (most recent call last):
+        ...
+    schemas.codec.Rejected: Expected `str`, got `int` - at `$.attempt_id`
+    """
+    if value is None:
+        raise Rejected("no value (tombstone)")
+    if len(value) > limit:
+        raise Rejected(f"{len(value)} bytes, over the limit of {limit}")
+    try:
+        fields = _decoder.decode(value)
+        if not isinstance(fields, dict):
+            raise Rejected(f"a JSON object is expected, not {type(fields).__name__}")
+        _set_aside_unknown(fields, event_type)
+        return msgspec.convert(fields, event_type)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Rejected(str(error)[:1024]) from error
+    except RecursionError as error:
+        raise Rejected("nested too deeply") from error
+
+
+def _set_aside_unknown(fields: dict[str, Any], struct: type[Struct]) -> None:
+    """Move the fields that `struct` does not have under ``unknown``, or drop them where it has none."""
+    known, inner = _shape(struct)
+    for name, inner_struct in inner.items():
+        if isinstance(part := fields.get(name), dict):
+            _set_aside_unknown(part, inner_struct)
+    strange = fields.keys() - known
+    if not strange and "unknown" not in fields:
+        return
+    kept = fields.setdefault("unknown", {}) if "unknown" in known else {}
+    if not isinstance(kept, dict):
+        raise Rejected("Expected `object` - at `$.unknown`")
+    for name in strange:
+        kept[name] = fields.pop(name)
+    if len(kept) > MAX_UNKNOWN_FIELDS:
+        raise Rejected(f"{len(kept)} unknown fields, over the limit of {MAX_UNKNOWN_FIELDS}")
+    if _deeper_than(MAX_UNKNOWN_DEPTH, kept):
+        raise Rejected(f"unknown fields are nested deeper than {MAX_UNKNOWN_DEPTH}")
+
+
+@cache
+def _shape(struct: type[Struct]) -> tuple[frozenset[str], dict[str, type[Struct]]]:
+    """Names of a struct's fields, and those of them that hold another struct."""
+    fields = msgspec.structs.fields(struct)
+    inner = {
+        field.name: option
+        for field in fields
+        for option in (get_args(field.type) if isinstance(field.type, UnionType) else (field.type,))
+        if isinstance(option, type) and issubclass(option, Struct)
+    }
+    return frozenset(field.name for field in fields), inner
+
+
+def _deeper_than(limit: int, value: dict[str, Any]) -> bool:
+    level: list[Any] = [value]
+    for _ in range(limit):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True

@@ -1,0 +1,297 @@
+"""Every event that crosses Kafka, one struct each.
+
+Times are UTC. Throughput is in samples/s, prices in USD per accelerator-hour. Unknown fields are
+collected in ``unknown`` by :mod:`schemas.codec`, so that a newer launcher does not break an older worker.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta
+
+from schemas.candidates import Basis, ExcludedCandidate, RankedCandidate
+from schemas.hardware import Hardware
+from schemas.launch import Amount, LaunchConfig, ModelDefinition, Name, Positive, Text
+
+__all__ = [
+    "MAX_CANDIDATES",
+    "MAX_TARGETS",
+    "SUCCEEDED",
+    "THROUGHPUT",
+    "YEARS",
+    "ArtifactPublished",
+    "Basis",
+    "DeadLetter",
+    "Event",
+    "ExcludedCandidate",
+    "JobAllocated",
+    "JobAttempt",
+    "JobCompleted",
+    "JobSubmitted",
+    "Objective",
+    "PreferenceList",
+    "RankedCandidate",
+    "Time",
+]
+
+MAX_CANDIDATES = 256
+MAX_TARGETS = 64
+THROUGHPUT = "throughput"
+SUCCEEDED = "succeeded"
+YEARS = range(1970, 2200)
+
+# The years are checked in __post_init__: arithmetic at the ends of the calendar overflows.
+Time = Annotated[datetime, Meta(tz=True, extra_json_schema={"pattern": "^(19[7-9]|20[0-9]|21[0-9])[0-9]-"})]
+Objective = Literal["throughput_per_cost", "fastest", "cheapest_by_deadline"]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What all events share.
+
+    Attributes
+    ----------
+    schema_version
+        Version of the schema that the message follows, written by :func:`schemas.codec.encode`; 1 when absent.
+    unknown
+        Fields that a newer producer sent and this version does not know: kept, never fatal.
+
+    Raises
+    ------
+    ValueError
+        If a time lies outside the years 1970 to 2199.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    schema_version: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 1
+    unknown: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, datetime) and value.year not in YEARS:
+                raise ValueError(f"{name}: {value.isoformat()} is outside {YEARS[0]} to {YEARS[-1]}")
+
+
+class JobSubmitted(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """A launcher is about to start an attempt. Key: attempt_id.
+
+    Attributes
+    ----------
+    attempt_id
+        Unique to this attempt: a retry of the same job is another attempt.
+    job_name
+        As the user wrote it; its family is derived from it.
+    model_type
+        Kind of model, for example ``llama2_70b_lora``.
+    submitted_at
+        When the launcher asked.
+    config
+        What it will run.
+    candidates
+        Hardware types that the attempt may use.
+    model
+        Operators of the model, where the launcher can describe them.
+    pinned
+        The user's own choice of hardware type: recorded, never overruled.
+    objective
+        How to rank; the service's default when absent.
+    samples, deadline
+        Samples that the job will train on and when it must have finished, for ``cheapest_by_deadline``.
+    """
+
+    attempt_id: Name
+    job_name: Name
+    model_type: Name
+    submitted_at: Time
+    config: LaunchConfig
+    candidates: Annotated[tuple[Name, ...], Meta(max_length=MAX_CANDIDATES)] = ()
+    model: ModelDefinition | None = None
+    pinned: Name | None = None
+    objective: Objective | None = None
+    samples: Positive | None = None
+    deadline: Time | None = None
+
+
+class JobAllocated(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """The scheduler gave an attempt its hardware. Key: attempt_id.
+
+    Attributes
+    ----------
+    attempt_id
+        That of the submission.
+    hardware_type
+        What it got, by its name in the catalog.
+    hosts, accelerators
+        How many of them, accelerators over all hosts.
+    allocated_at
+        When it got them.
+    """
+
+    attempt_id: Name
+    hardware_type: Name
+    hosts: Annotated[int, Meta(ge=1, le=10_000_000)]
+    accelerators: Annotated[int, Meta(ge=1, le=10_000_000)]
+    allocated_at: Time
+
+
+class JobCompleted(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """An attempt ended. Key: family.
+
+    Attributes
+    ----------
+    attempt_id
+        That of the submission.
+    job_name, model_type
+        As in the submission, so that statistics need no join.
+    hardware_type
+        What it ran on, by its name in the catalog.
+    started_at, finished_at, status
+        When training began and ended, and how: Leap learns from ``succeeded`` only.
+    accelerator_hours
+        Hours times accelerators that the attempt held.
+    measurements
+        Prediction target to measured value; ``throughput`` in samples/s is the first target.
+
+    Raises
+    ------
+    ValueError
+        If it finished before it started.
+    """
+
+    attempt_id: Name
+    job_name: Name
+    hardware_type: Name
+    started_at: Time
+    finished_at: Time
+    status: Name
+    model_type: Name | None = None
+    accelerator_hours: Amount | None = None
+    measurements: Annotated[dict[Name, Amount], Meta(max_length=MAX_TARGETS)] = {}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.finished_at < self.started_at:
+            raise ValueError("finished_at is before started_at")
+
+
+class PreferenceList(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to a submission: a preference, never a constraint. Key: attempt_id.
+
+    Attributes
+    ----------
+    attempt_id, model_type, pinned, candidates
+        Those of the submission.
+    family
+        Family of its job name.
+    ranked
+        Hardware types to use, best first.
+    excluded
+        Hardware types not to use, each with its reason.
+    no_opinion
+        Why `ranked` is empty; none when it is not.
+    objective
+        What `ranked` is sorted by.
+    artifact
+        Version of the artifact that ranked.
+    served_history
+        History feature to its values, one per candidate in the order of `candidates`; null is missing.
+    shadow
+        Decided and recorded, not to be acted on.
+    decided_at
+        When it was ranked.
+    """
+
+    attempt_id: Name
+    family: Text = ""
+    model_type: Text = ""
+    ranked: tuple[RankedCandidate, ...] = ()
+    excluded: tuple[ExcludedCandidate, ...] = ()
+    no_opinion: Text | None = None
+    objective: Objective = "throughput_per_cost"
+    pinned: Name | None = None
+    artifact: Text | None = None
+    candidates: tuple[Name, ...] = ()
+    served_history: dict[str, tuple[float | None, ...]] = {}
+    shadow: bool = False
+    decided_at: Time
+
+
+class JobAttempt(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """One finished attempt, joined: a row of the feature table. Key: family.
+
+    Attributes
+    ----------
+    attempt_id, family
+        That of the three events, and that of the job name.
+    submitted
+        The submission; its model definition is replaced by `architecture`.
+    completed, allocated
+        The completion, and the allocation where a scheduler reported one.
+    architecture
+        Summary values of the model definition, where one was given.
+    hardware
+        Specification in force of the hardware type that it ran on, where the catalog has it.
+    predicted, artifact, served_history
+        What was served for that hardware type at launch, if anything was.
+    """
+
+    attempt_id: Name
+    family: Text
+    submitted: JobSubmitted
+    completed: JobCompleted
+    allocated: JobAllocated | None = None
+    architecture: dict[str, float] | None = None
+    hardware: Hardware | None = None
+    predicted: float | None = None
+    artifact: Text | None = None
+    served_history: dict[str, float | None] = {}
+
+
+class ArtifactPublished(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """A night wrote an artifact. Key: target.
+
+    Attributes
+    ----------
+    target, artifact
+        Prediction target that it is for, and its version.
+    promoted, reason
+        Whether production moved to it, and why.
+    metrics
+        Metric to its value on the held-out day.
+    published_at
+        When it was decided.
+    """
+
+    target: Name
+    artifact: Name
+    promoted: bool
+    reason: Text
+    metrics: dict[str, float] = {}
+    published_at: Time
+
+
+class DeadLetter(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """A message that could not be used, whole. Key: that of the message.
+
+    Attributes
+    ----------
+    topic, partition, offset
+        Where it stood.
+    value, key
+        The original bytes (base64 on the wire); none for a message without them.
+    reason
+        What was wrong with it, and where in it.
+    worker, rejected_at
+        Who rejected it, and when.
+    """
+
+    topic: Name
+    partition: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+    offset: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    value: bytes | None
+    key: bytes | None = None
+    reason: Annotated[str, Meta(max_length=2048)]
+    worker: Text
+    rejected_at: Time

@@ -1,0 +1,94 @@
+"""Topics, one YAML file each under ``schemas/topics``."""
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import yaml
+from msgspec import Meta
+
+from schemas import events
+from schemas.events import Event
+
+FOLDER = Path(__file__).parent / "topics"
+DAY_MS = 86_400_000
+
+
+class Topic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A topic as declared: what it carries, who writes and reads it, and how it is created.
+
+    Attributes
+    ----------
+    event
+        Name of the struct in :mod:`schemas.events`.
+    key
+        What producers put in the key. It only spreads and orders; correctness never depends on it.
+    retention_days
+        Days that messages are kept; ignored by a topic that is compacted only.
+    max_message_bytes
+        Largest message that the broker takes.
+    """
+
+    name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,127}$")]
+    event: str
+    version: Annotated[int, Meta(ge=1)]
+    description: str
+    producers: Annotated[tuple[str, ...], Meta(min_length=1)]
+    consumers: tuple[str, ...]
+    key: str
+    partitions: Annotated[int, Meta(ge=1, le=4096)]
+    retention_days: Annotated[int, Meta(ge=1, le=3650)]
+    cleanup: Literal["delete", "compact", "compact,delete"]
+    compatibility: Literal["backward"]
+    max_message_bytes: Annotated[int, Meta(ge=1024, le=16 * 1024 * 1024)] = 1_048_576
+
+    @property
+    def retention_ms(self) -> int:
+        """Retention in milliseconds, as brokers want it."""
+        return self.retention_days * DAY_MS
+
+    @property
+    def event_type(self) -> type[Event]:
+        """The struct that the topic carries."""
+        found = getattr(events, self.event, None)
+        if not (isinstance(found, type) and issubclass(found, Event) and found is not Event):
+            raise ValueError(f"{self.event} is not an event of schemas.events")
+        return found
+
+
+@cache
+def load_topics(folder: Path = FOLDER) -> dict[str, Topic]:
+    """Read all declarations.
+
+    Returns
+    -------
+    dict
+        Topic name to its declaration, sorted by name.
+
+    Raises
+    ------
+    ValueError
+        If a file is not a valid declaration; the message names the file and the field.
+    """
+    topics = {}
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            topic = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Topic)
+            if topic.event_type.VERSION != topic.version:
+                raise ValueError(f"version {topic.version}, but {topic.event} is {topic.event_type.VERSION}")
+            if topic.name != path.stem:
+                raise ValueError(f"is named {topic.name}; file and topic must have one name")
+        except (ValueError, yaml.YAMLError, RecursionError) as error:
+            raise ValueError(f"{path}: {error}") from error
+        topics[topic.name] = topic
+    return topics
+
+
+SUBMITTED = "job-submitted"
+ALLOCATED = "job-allocated"
+COMPLETED = "job-completed"
+PREFERENCES = "preference-list"
+ATTEMPTS = "job-attempt"
+ARTIFACTS = "artifact-published"
+DEAD_LETTERS = "dead-letter"
