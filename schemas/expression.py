@@ -1,0 +1,101 @@
+"""Arithmetic over columns, written by a user: parsed, never evaluated as Python."""
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+
+MAX_LENGTH = 1000
+MAX_DEPTH = 50
+
+_BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_FUNCTIONS: dict[str, Callable[[float, float], float]] = {"min": min, "max": max}
+
+
+class Expression:
+    """``+ - * /``, brackets, numbers, column names, and ``min(a, b)`` and ``max(a, b)``.
+
+    Raises
+    ------
+    ValueError
+        If the text is anything else; the message says which part.
+
+    Examples
+    --------
+    >>> Expression("batch / max(nodes, 1)").evaluate({"batch": 64, "nodes": 0})
+    64.0
+    >>> Expression("__import__('os')")
+    Traceback (most recent call last):
+        ...
+    ValueError: `__import__('os')` in an expression: write + - * /, numbers, column names, min(a, b) or max(a, b)
+    """
+
+    def __init__(self, text: str) -> None:
+        if len(text) > MAX_LENGTH:
+            raise ValueError(f"an expression of {len(text)} characters is over the limit of {MAX_LENGTH}")
+        try:
+            self._root = ast.parse(text, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise ValueError(f"`{text}` is not an expression: {error}") from error
+        columns: list[str] = []
+        _check(self._root, columns, 0)
+        self.columns = tuple(dict.fromkeys(columns))
+
+    def evaluate(self, row: Mapping[str, float]) -> float:
+        """Its value, with the columns taken from `row`.
+
+        Raises
+        ------
+        ValueError
+            If the result is not finite or divides by zero.
+        """
+        try:
+            value = float(_evaluate(self._root, row))
+        except (ZeroDivisionError, OverflowError) as error:
+            raise ValueError(f"{error}") from error
+        if not math.isfinite(value):
+            raise ValueError(f"the result is {value}")
+        return value
+
+
+def _check(node: ast.expr, columns: list[str], depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"an expression nested more than {MAX_DEPTH} deep")
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            pass
+        case ast.Name(id=name):
+            columns.append(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            _check(operand, columns, depth + 1)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            _check(left, columns, depth + 1)
+            _check(right, columns, depth + 1)
+        case ast.Call(func=ast.Name(id=name), args=[first, second], keywords=[]) if name in _FUNCTIONS:
+            _check(first, columns, depth + 1)
+            _check(second, columns, depth + 1)
+        case _:
+            raise ValueError(
+                f"`{ast.unparse(node)}` in an expression: write + - * /, numbers, column names, "
+                "min(a, b) or max(a, b)"
+            )
+
+
+def _evaluate(node: ast.expr, row: Mapping[str, float]) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as value):
+            return value
+        case ast.Name(id=name):
+            return row[name]
+        case ast.UnaryOp(operand=operand):
+            return -_evaluate(operand, row)
+        case ast.BinOp(left=left, op=op, right=right):
+            return _BINARY[type(op)](_evaluate(left, row), _evaluate(right, row))
+        case ast.Call(func=ast.Name(id=name), args=[first, second]):
+            return _FUNCTIONS[name](_evaluate(first, row), _evaluate(second, row))
+    raise AssertionError(f"_check let {ast.dump(node)} through")

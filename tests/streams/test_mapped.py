@@ -1,0 +1,239 @@
+"""Tables of past jobs to events: values, order, and what is said about rows that cannot be used."""
+
+import csv
+import io
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from schemas.codec import decode, encode
+from schemas.events import JobAllocated, JobCompleted, JobSubmitted
+from schemas.mapping import Condition, Mapping, MappingError, Source, load_mapping
+from streams.mapped import BadRow, Job, RowMapper, event_time, in_time_order, mapped_events
+from streams.tables import Row, TableError, table_columns, table_rows
+
+DATA = Path(os.environ.get("LEAP_SHARED_DATA", "../shared/data"))
+MAPPING = Mapping(
+    keep=(Condition(column="state", equals=("done", "FAILED")), Condition(column="rate", missing=False)),
+    derived={"hosts": Source(column="nodes", default=1)},
+    attempt_id=Source(template="{cluster}/{job}"),
+    job_name="name",
+    model_type=Source(constant="resnet"),
+    hardware_type=Source(column="gpu", values={"A100": "A100-SXM-80GB"}),
+    submitted_at="start",
+    run_seconds=Source(column="minutes", scale=60.0),
+    status=Source(column="state", values={"done": "succeeded"}),
+    config={
+        "num_trainers": "hosts",
+        "accelerators_per_trainer": 8,
+        "batch_size": Source(expression="batch / hosts"),
+        "activation_checkpointing": Source(column="recompute", default=False),
+    },
+    extra={"queue": "queue"},
+    measurements={"throughput": Source(column="rate", scale=1000.0)},
+    candidates=("H100-SXM-80GB",),
+)
+ROW: Row = {
+    "cluster": "east", "job": 17.0, "name": "train-resnet", "gpu": "A100", "start": "2024-03-01T10:00:00+02:00",
+    "minutes": "90", "state": "Done", "nodes": "4", "batch": "1024", "queue": "night", "recompute": "yes",
+    "rate": "2.5",
+}  # fmt: skip
+
+
+def mapped(**changes: object) -> Job | BadRow | None:
+    return RowMapper(MAPPING, ROW).job(7, {**ROW, **changes})
+
+
+def job(**changes: object) -> Job:
+    found = mapped(**changes)
+    assert isinstance(found, tuple), found
+    return found
+
+
+def bad(**changes: object) -> BadRow:
+    found = mapped(**changes)
+    assert isinstance(found, BadRow), found
+    return found
+
+
+def test_row_becomes_the_three_events_of_an_attempt() -> None:
+    submitted, allocated, completed = job()
+    start = datetime(2024, 3, 1, 8, tzinfo=UTC)
+    assert (submitted.attempt_id, submitted.job_name, submitted.model_type) == (
+        "east/17",
+        "train-resnet",
+        "resnet",
+    )
+    assert submitted.submitted_at == allocated.allocated_at == completed.started_at == start
+    assert submitted.config.num_trainers == 4
+    assert submitted.config.batch_size == 256
+    assert submitted.config.activation_checkpointing is True
+    assert submitted.config.extra == {"queue": "night"}
+    assert submitted.candidates == ("A100-SXM-80GB", "H100-SXM-80GB")
+    assert (allocated.hardware_type, allocated.hosts, allocated.accelerators) == ("A100-SXM-80GB", 4, 32)
+    assert completed.finished_at == start + timedelta(minutes=90)
+    assert completed.accelerator_hours == 48
+    assert completed.measurements == {"throughput": 2500}
+    assert completed.status == "Done"  # `values` maps texts as they are written
+
+
+def test_what_is_made_is_what_a_worker_takes() -> None:
+    for event, kind in zip(job(), (JobSubmitted, JobAllocated, JobCompleted), strict=True):
+        assert decode(encode(event), kind) == event
+
+
+def test_missing_values_take_the_default_or_are_left_out() -> None:
+    submitted, _, completed = job(nodes="", recompute=None, queue="NaN", state="FAILED")
+    assert submitted.config.num_trainers == 1
+    assert submitted.config.batch_size == 1024
+    assert submitted.config.activation_checkpointing is False
+    assert submitted.config.extra == {}
+    assert completed.status == "FAILED"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"state": "running"}, {"state": ""}, {"rate": ""}, {"rate": float("nan")}]
+)
+def test_rows_that_do_not_meet_the_conditions_are_left_out(changes: Row) -> None:
+    assert mapped(**changes) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "value", "problem"),
+    [
+        ({"start": "yesterday"}, "submitted_at", "yesterday", "time_format: iso"),
+        ({"start": ""}, "submitted_at", "", "missing; give it a default"),
+        ({"minutes": "long"}, "run_seconds", "long", "not a number"),
+        ({"minutes": "inf"}, "run_seconds", "inf", "not finite"),
+        ({"minutes": "1e300"}, "run_seconds", "6e+301", ""),
+        ({"minutes": "-1"}, "event", "", "finished_at is before started_at"),
+        ({"nodes": "0"}, "config.batch_size", "batch=1024, hosts=0", "division by zero"),
+        ({"nodes": "2.5"}, "config.num_trainers", "", "Expected `int`"),
+        ({"nodes": "-4"}, "config.num_trainers", "", ">= 1"),
+        ({"name": "x" * 513}, "job_name", "", "512"),
+        ({"recompute": "perhaps"}, "config.activation_checkpointing", "perhaps", "neither true nor false"),
+        ({"rate": "-1"}, "measurements[...]", "", ">= 0"),
+        ({"job": None}, "attempt_id", "", "missing"),
+    ],
+)
+def test_bad_row_says_where_what_and_what_to_do(changes: Row, field: str, value: str, problem: str) -> None:
+    found = bad(**changes)
+    assert (found.row, found.field, found.value) == (7, field, value)
+    assert problem in found.problem
+    assert str(found).startswith(f"row 7: {field}: ")
+
+
+@given(
+    st.dictionaries(st.sampled_from(sorted(ROW)), st.one_of(st.text(), st.floats(), st.integers(), st.none()))
+)
+def test_any_row_is_events_left_out_or_explained(changes: Row) -> None:
+    found = mapped(**changes)
+    if isinstance(found, BadRow):
+        assert found.problem
+    elif found is not None:
+        for event, kind in zip(found, (JobSubmitted, JobAllocated, JobCompleted), strict=True):
+            assert decode(encode(event), kind) == event
+
+
+@pytest.mark.parametrize(
+    ("time_format", "value"),
+    [
+        ("iso", "2024-03-01T08:00:00Z"),
+        ("iso", "2024-03-01 08:00:00"),
+        ("iso", datetime(2024, 3, 1, 8)),
+        ("seconds", 1709280000),
+        ("milliseconds", "1709280000000"),
+        ("%d/%m/%Y %H:%M", "01/03/2024 08:00"),
+    ],
+)
+def test_times_are_read_as_declared(time_format: str, value: object) -> None:
+    mapping = Mapping(
+        attempt_id="job", job_name="name", model_type="name", hardware_type="gpu", submitted_at="start",
+        finished_at="start", config={"num_trainers": 1, "accelerators_per_trainer": 1},
+        measurements={"throughput": "rate"}, time_format=time_format,
+    )  # fmt: skip
+    found = RowMapper(mapping, ROW).job(1, {**ROW, "start": value})
+    assert isinstance(found, tuple)
+    assert found[0].submitted_at == found[2].finished_at == datetime(2024, 3, 1, 8, tzinfo=UTC)
+
+
+def test_column_that_the_table_lacks_is_named() -> None:
+    with pytest.raises(
+        MappingError, match=r"config.batch_size: the table has no column 'batch'; it has cluster"
+    ):
+        RowMapper(MAPPING, ROW.keys() - {"batch"})
+    with pytest.raises(MappingError, match="keep: the table has no column 'state'"):
+        RowMapper(MAPPING, ROW.keys() - {"state"})
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_csv_and_parquet_give_the_same_events(tmp_path: Path, delimiter: str) -> None:
+    rows = [{**ROW, "job": number, "name": f'a "{number}", b;\tc'} for number in range(3)]
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(ROW), delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(rows)
+    (tmp_path / "jobs.csv").write_bytes(b"\xef\xbb\xbf" + text.getvalue().encode())
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "jobs.parquet")
+    from_csv = list(mapped_events(tmp_path / "jobs.csv", MAPPING))
+    assert from_csv == list(mapped_events(tmp_path / "jobs.parquet", MAPPING))
+    assert [found[0].attempt_id for found in from_csv if isinstance(found, tuple)] == [
+        f"east/{n}" for n in range(3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("jobs.csv", b"", "empty"),
+        ("jobs.csv", b"a,b,a\n", "two columns"),
+        ("jobs.csv", b"a,b\n\xff\xfe,1\n", "(?i)utf-8"),
+        ("jobs.csv", b"a,b\n" + b"x" * 1_100_000, "field larger"),
+        ("jobs.parquet", b"a,b\n", "not Parquet"),
+    ],
+)
+def test_file_that_is_no_table(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(TableError, match=problem):
+        list(table_rows(tmp_path / name))
+    with pytest.raises(TableError, match="cannot be read"):
+        table_columns(tmp_path / "nowhere.csv")
+
+
+def test_short_row_lacks_its_last_columns(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("a,b\n1\n2,3,4\n")
+    (_, first), (_, second) = table_rows(tmp_path / "jobs.csv")
+    assert first == {"a": "1", "b": None}
+    assert second["b"] == "3"
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), max_size=30))
+def test_events_stand_in_time_order_and_each_job_in_its_own(times: list[tuple[int, int]]) -> None:
+    jobs = [
+        job(job=n, start=f"2024-03-01T0{start}:00:00Z", minutes=60 * run)
+        for n, (start, run) in enumerate(times)
+    ]
+    events = in_time_order(jobs)
+    assert [event_time(event) for event in events] == sorted(
+        event_time(event) for one in jobs for event in one
+    )
+    for one in jobs:
+        assert [event for event in events if event in one] == list(one)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the shared data: set LEAP_SHARED_DATA")
+def test_mlperf_and_sia_tables_are_mapped_whole() -> None:
+    runs = [job for job in mapped_events(DATA / "mlperf-training/runs.csv", load_mapping("mlperf"))]
+    cells = [job for job in mapped_events(DATA / "sia-pollux/profiles.csv", load_mapping("sia"))]
+    assert len(runs) == 17_067  # what the table's README calls usable
+    assert len(cells) == 23_304
+    assert not [job for job in runs + cells if isinstance(job, BadRow)]
+    attempts = [job[0] for job in runs + cells if isinstance(job, tuple)]
+    assert len({attempt.attempt_id for attempt in attempts}) == len(attempts)
+    assert min(attempt.submitted_at for attempt in attempts).year == 2020
