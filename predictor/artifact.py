@@ -1,0 +1,159 @@
+"""An artifact: an immutable directory that holds all that serving needs.
+
+``manifest.json`` names every other file with its length and digest; nothing is read before it is verified.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from predictor import manifest as manifests
+from predictor.features import matrix
+from predictor.features.matrix import Matrix, Pairs
+from predictor.jobs import HardwareTable, Indices, Jobs
+from predictor.manifest import ArtifactError, FileEntry, Manifest
+from predictor.model import Model
+from predictor.snapshot import Snapshot
+from schemas.hardware import Catalog
+
+CATALOG_FILE = "catalog.json"
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A loaded artifact.
+
+    Attributes
+    ----------
+    table
+        The catalog in force when it was made, as columns.
+    """
+
+    manifest: Manifest
+    model: Model
+    snapshot: Snapshot
+    catalog: Catalog
+    table: HardwareTable
+
+    def pairs(self, jobs: Jobs, job: Indices, hardware: Indices) -> Pairs:
+        """Pairs of a job and a hardware type with their history from the snapshot."""
+        found = self.snapshot.find(jobs, self.table, job.tolist(), hardware.tolist())
+        return Pairs(jobs, self.table, job, hardware, found)
+
+    def matrix(self, pairs: Pairs) -> Matrix:
+        """(rows, features) float32 in the order that the model takes."""
+        return matrix.build(pairs, self.manifest.vocabulary, self.manifest.imputed)
+
+
+def load(folder: Path) -> Artifact:
+    """Verify and load an artifact.
+
+    Raises
+    ------
+    ArtifactError
+        If a file is missing, torn or not what the manifest says, or the features are not this version's.
+    """
+    try:
+        manifest = manifests.decode((folder / manifests.FILE).read_bytes())
+        _verify(folder, manifest)
+        features = matrix.names(manifest.vocabulary)
+        if manifest.features_digest != matrix.digest(features) or manifest.features != features:
+            raise ArtifactError(f"{folder}: its features are not those of this version; retrain or upgrade")
+        catalog = Catalog.from_json((folder / CATALOG_FILE).read_bytes())
+        if catalog.digest != manifest.catalog_digest:
+            raise ArtifactError(f"{folder}/{CATALOG_FILE}: not the catalog that the manifest names")
+        return Artifact(
+            manifest=manifest,
+            model=Model.load(folder, len(features)),
+            snapshot=Snapshot.load(folder),
+            catalog=catalog,
+            table=HardwareTable(catalog),
+        )
+    except ArtifactError:
+        raise
+    except (OSError, ValueError, KeyError) as error:
+        raise ArtifactError(f"{folder}: {error}; promote another artifact or publish this one again") from error
+
+
+def write(parent: Path, manifest: Manifest, catalog: Catalog, write_files: Callable[[Path], None]) -> Path:
+    """Write an artifact beside its final name, make it durable, then rename it into place.
+
+    Parameters
+    ----------
+    parent
+        Directory that the artifact becomes a child of.
+    manifest
+        Without version and files, which follow from what is written.
+    write_files
+        Writes model and snapshot into the directory that it is given.
+
+    Returns
+    -------
+    Path
+        ``parent/version``. The same content and time give the same version and change nothing.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=parent))
+    try:
+        write_files(draft)
+        (draft / CATALOG_FILE).write_bytes(catalog.to_json())
+        files = {path.name: _entry(path) for path in sorted(draft.iterdir())}
+        digest = hashlib.sha256("".join(f"{name}:{entry.sha256};" for name, entry in files.items()).encode())
+        version = f"{manifest.target}-{manifest.created_at:%Y%m%dT%H%M%SZ}-{digest.hexdigest()[:12]}"
+        final = msgspec.structs.replace(manifest, version=version, files=files)
+        (draft / manifests.FILE).write_bytes(manifests.encode(final))
+        _make_durable(draft)
+        place = parent / version
+        if not place.exists():
+            draft.chmod(0o755)
+            os.rename(draft, place)
+            _sync(parent)
+        return place
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _entry(path: Path) -> FileEntry:
+    return FileEntry(bytes=path.stat().st_size, sha256=_sha256(path))
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _verify(folder: Path, manifest: Manifest) -> None:
+    for name, entry in manifest.files.items():
+        path = folder / name
+        if path.is_symlink() or path.stat().st_size != entry.bytes:
+            raise ArtifactError(f"{path}: not the {entry.bytes} bytes that the manifest names; fetch it again")
+        if _sha256(path) != entry.sha256:
+            raise ArtifactError(f"{path}: its digest is not the manifest's; fetch it again")
+    for name in (CATALOG_FILE, *Model.REQUIRED, *Snapshot.REQUIRED):
+        if name not in manifest.files:
+            raise ArtifactError(f"{folder}: {name} is not in the manifest; publish the artifact again")
+
+
+def _make_durable(folder: Path) -> None:
+    for path in folder.iterdir():
+        _sync(path)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+

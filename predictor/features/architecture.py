@@ -1,0 +1,191 @@
+"""Features of the model definition: 44 values that sum up its operators.
+
+All are per sample and for the forward pass, as the definition states them. A job without a definition has
+NaN in every one of them; a value that does not apply to a model (heads of one without attention) is NaN.
+"""
+
+from collections import deque
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.launch import ModelDefinition, Operator
+
+Floats = NDArray[np.float64]
+
+#: Class of operator to the kinds that belong to it, as exporters and launchers write them.
+CLASSES: dict[str, frozenset[str]] = {
+    "matmul": frozenset({"matmul", "gemm", "linear", "dense", "fc", "mm", "bmm", "addmm", "einsum", "mlp"}),
+    "conv": frozenset({"conv", "conv1d", "conv2d", "conv3d", "convtranspose", "depthwise_conv", "separable_conv"}),
+    "embedding": frozenset({"embedding", "embedding_bag", "embeddingbag", "gather", "embedding_lookup"}),
+    "attention": frozenset({"attention", "multi_head_attention", "multiheadattention", "self_attention", "sdpa"}),
+    "norm": frozenset({"norm", "layer_norm", "layernorm", "batch_norm", "batchnorm", "group_norm", "rms_norm",
+                       "layernormalization", "batchnormalization", "groupnormalization", "instancenormalization"}),
+    "recurrent": frozenset({"recurrent", "rnn", "lstm", "gru", "scan"}),
+    "elementwise": frozenset({"elementwise", "activation", "relu", "gelu", "silu", "sigmoid", "tanh", "softmax", "add",
+                              "mul", "sub", "div", "dropout", "exp", "log", "sqrt", "erf", "pool", "maxpool",
+                              "averagepool", "globalaveragepool", "interaction", "cast", "clip"}),
+}
+OTHER = "other"
+_CLASS_OF = {kind: name for name, kinds in CLASSES.items() for kind in kinds}
+_COUNTED = (*CLASSES, OTHER)
+_WITH_PARAMETERS = ("matmul", "conv", "embedding", "attention", "recurrent", OTHER)
+_WITH_FLOPS = ("matmul", "conv", "embedding", "attention", "recurrent", "elementwise")
+_BITS = {"fp64": 64.0, "fp32": 32.0, "tf32": 32.0, "fp16": 16.0, "bf16": 16.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.0}
+
+#: Name to its meaning and unit; the order of the columns.
+TABLE: dict[str, str] = {
+    "operators": "number of operators",
+    "edges": "number of edges between them",
+    "depth": "operators on the longest path",
+    "width": "operators / depth",
+    "fan_out": "most edges that leave one operator",
+    "fan_in": "most edges that enter one operator",
+    "kinds": "number of distinct operator kinds",
+    "parameters": "trainable values",
+    "flops": "FLOP",
+    "bytes": "bytes read and written",
+    "intensity": "FLOP per byte: flops / bytes",
+    "flops_per_parameter": "FLOP per trainable value",
+    **{f"{name}_operators": f"number of {name} operators" for name in _COUNTED},
+    **{f"{name}_parameter_share": f"share of the parameters in {name} operators" for name in _WITH_PARAMETERS},
+    **{f"{name}_flop_share": f"share of the FLOP in {name} operators" for name in _WITH_FLOPS},
+    "largest_parameter_share": "share of the parameters in the largest operator",
+    "largest_flop_share": "share of the FLOP in the largest operator",
+    "embedding_rows": "rows of all embedding tables",
+    "embedding_largest": "rows of the largest embedding table",
+    "embedding_dim": "mean embedding dimension",
+    "heads": "mean number of attention heads",
+    "head_dim": "mean dimension of an attention head",
+    "layer_width": "greatest last output dimension",
+    "activations": "output values of all operators",
+    "largest_activation": "output values of the largest operator",
+    "sequence": "greatest number of positions: second last dimension of an attention operator's output",
+    "precision_bits": "bits of the stated precision",
+}
+NAMES: tuple[str, ...] = tuple(TABLE)
+
+
+def operator_class(kind: str) -> str:
+    """Class of an operator kind.
+
+    >>> operator_class("Conv2d"), operator_class("MatMul"), operator_class("TopK")
+    ('conv', 'matmul', 'other')
+    """
+    return _CLASS_OF.get(kind.lower(), OTHER)
+
+
+def summary(model: ModelDefinition) -> dict[str, float]:
+    """The values of one definition; those that do not apply are left out.
+
+    Linear in operators and edges. An edge of a cycle adds nothing to the depth.
+
+    Examples
+    --------
+    >>> layer = Operator(kind="linear", shape=(8,), parameters=72, flops=128.0, bytes=352.0)
+    >>> values = summary(ModelDefinition(operators=(layer, layer), edges=((0, 1),)))
+    >>> values["depth"], values["parameters"], values["matmul_flop_share"]
+    (2.0, 144.0, 1.0)
+    """
+    operators = model.operators
+    classes = [operator_class(operator.kind) for operator in operators]
+    parameters = np.array([operator.parameters for operator in operators], dtype=np.float64)
+    flops = np.array([operator.flops for operator in operators], dtype=np.float64)
+    moved = np.array([operator.bytes for operator in operators], dtype=np.float64)
+    outputs = np.array([_elements(operator) for operator in operators], dtype=np.float64)
+    depth, fan_out, fan_in = _graph(len(operators), model.edges)
+    values: dict[str, float] = {
+        "operators": len(operators),
+        "edges": len(model.edges),
+        "depth": depth,
+        "width": len(operators) / depth,
+        "fan_out": fan_out,
+        "fan_in": fan_in,
+        "kinds": len({operator.kind for operator in operators}),
+        "parameters": parameters.sum(),
+        "flops": flops.sum(),
+        "bytes": moved.sum(),
+        "layer_width": max((operator.shape[-1] for operator in operators if operator.shape), default=0),
+        "activations": outputs.sum(),
+        "largest_activation": outputs.max(),
+    }
+    member = {name: np.array([found == name for found in classes]) for name in _COUNTED}
+    values |= {f"{name}_operators": rows.sum() for name, rows in member.items()}
+    values |= _shares(parameters, "parameter", {name: member[name] for name in _WITH_PARAMETERS})
+    values |= _shares(flops, "flop", {name: member[name] for name in _WITH_FLOPS})
+    if values["bytes"] > 0:
+        values["intensity"] = values["flops"] / values["bytes"]
+    if values["parameters"] > 0:
+        values["flops_per_parameter"] = values["flops"] / values["parameters"]
+    values |= _embeddings([operators[row] for row in np.flatnonzero(member["embedding"])])
+    values |= _attention([operators[row] for row in np.flatnonzero(member["attention"])])
+    if model.precision is not None and model.precision.lower() in _BITS:
+        values["precision_bits"] = _BITS[model.precision.lower()]
+    return {name: float(values[name]) for name in NAMES if name in values}
+
+
+def _elements(operator: Operator) -> float:
+    product = 1.0
+    for size in operator.shape:
+        product *= max(size, 1)
+    return product if operator.shape else 0.0
+
+
+def _shares(amounts: Floats, of: str, members: dict[str, NDArray[np.bool_]]) -> dict[str, float]:
+    total = amounts.sum()
+    if total <= 0:
+        return {}
+    shares = {f"{name}_{of}_share": float(amounts[rows].sum() / total) for name, rows in members.items()}
+    return shares | {f"largest_{of}_share": float(amounts.max() / total)}
+
+
+def _mean_attribute(operators: list[Operator], name: str) -> float | None:
+    stated = [operator.attributes[name] for operator in operators if name in operator.attributes]
+    return float(np.mean(stated)) if stated else None
+
+
+def _stated(values: dict[str, float | None]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _embeddings(tables: list[Operator]) -> dict[str, float]:
+    rows = [table.attributes["rows"] for table in tables if "rows" in table.attributes]
+    return _stated(
+        {
+            "embedding_rows": sum(rows) if rows else None,
+            "embedding_largest": max(rows) if rows else None,
+            "embedding_dim": _mean_attribute(tables, "dim"),
+        }
+    )
+
+
+def _attention(operators: list[Operator]) -> dict[str, float]:
+    positions = [operator.shape[-2] for operator in operators if len(operator.shape) >= 2]
+    return _stated(
+        {
+            "heads": _mean_attribute(operators, "heads"),
+            "head_dim": _mean_attribute(operators, "head_dim"),
+            "sequence": float(max(positions)) if positions else None,
+        }
+    )
+
+
+def _graph(count: int, edges: tuple[tuple[int, ...], ...]) -> tuple[int, int, int]:
+    """Depth (Kahn's algorithm), greatest out-degree and greatest in-degree."""
+    targets: list[list[int]] = [[] for _ in range(count)]
+    waiting = [0] * count
+    for source, target in edges:
+        targets[source].append(target)
+        waiting[target] += 1
+    fan_out = max(len(following) for following in targets)
+    fan_in = max(waiting)
+    level = [1] * count
+    ready = deque(node for node in range(count) if not waiting[node])
+    while ready:
+        node = ready.popleft()
+        for target in targets[node]:
+            level[target] = max(level[target], level[node] + 1)
+            waiting[target] -= 1
+            if not waiting[target]:
+                ready.append(target)
+    return max(level), fan_out, fan_in

@@ -1,0 +1,61 @@
+"""Features of what has been measured before, as known at launch.
+
+Three keys are looked up: the job's family (the paper's five features), the family on that hardware type,
+and the model type. What is not in the snapshot gets an explicit imputed value and a flag, never zero.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predictor.jobs import Floats
+
+#: What a snapshot keeps of a key, in the order of its columns. `last_day` is in days since the epoch.
+STATISTICS: tuple[str, ...] = ("count", "mean", "deviation", "last", "last_day")
+#: The three keys, in the order in which they are looked up.
+KINDS: tuple[str, ...] = ("family", "family_hardware", "model_type")
+PER_KIND: tuple[str, ...] = ("last", "mean", "deviation", "count", "age_days", "cold")
+FEATURES: tuple[str, ...] = tuple(f"{kind}_{name}" for kind in KINDS for name in PER_KIND)
+
+#: Age given to a key that was never seen: older than any retention keeps.
+IMPUTED_AGE_DAYS = 365.0
+SECONDS_PER_DAY = 86_400.0
+
+Statistics = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Imputed:
+    """What stands for a key that is not in the snapshot: mean and deviation of ln throughput over all."""
+
+    mean: float = 0.0
+    deviation: float = 1.0
+
+
+def features(found: dict[str, Statistics], submitted_at: Floats, imputed: Imputed) -> Floats:
+    """(rows, len(FEATURES)) values.
+
+    Parameters
+    ----------
+    found
+        Kind to (rows, 5) statistics in the order of `STATISTICS`; a row of NaN is a key without history.
+    submitted_at
+        (rows,) seconds since the epoch: recency is the only value that is computed at launch.
+    """
+    day = submitted_at / SECONDS_PER_DAY
+    blocks: dict[str, tuple[Floats, ...]] = {}
+    expected = np.full(len(day), imputed.mean)
+    for kind in ("model_type", "family", "family_hardware"):  # the broader key's mean stands for a cold one
+        count, mean, deviation, last, last_day = found[kind].T.astype(np.float64)
+        cold = np.isnan(count)
+        blocks[kind] = (
+            np.where(cold, expected, last),
+            np.where(cold, expected, mean),
+            np.where(np.isnan(deviation), imputed.deviation, deviation),
+            np.where(cold, 0.0, count),
+            np.where(cold, IMPUTED_AGE_DAYS, np.maximum(day - last_day, 0.0)),
+            cold.astype(np.float64),
+        )
+        expected = blocks[kind][1]
+    return np.column_stack([column for kind in KINDS for column in blocks[kind]])

@@ -1,0 +1,169 @@
+"""Jobs and hardware as columns: the one input of every feature, at launch and at night."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predictor.families import family
+from predictor.features import architecture
+from schemas.events import JobSubmitted
+from schemas.hardware import SPECIFICATIONS, Catalog
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Names = NDArray[np.object_]
+
+#: Numbers of a launch configuration, in the order of `Jobs.numbers`.
+NUMBERS: tuple[str, ...] = (
+    "num_trainers",
+    "accelerators_per_trainer",
+    "batch_size",
+    "data_readers",
+    "sequence_length",
+    "gradient_accumulation",
+    "activation_checkpointing",
+    "data_parallel",
+    "tensor_parallel",
+    "pipeline_parallel",
+    "expert_parallel",
+)
+#: Names of a launch configuration, in the order of `Jobs.names`.
+NAMES: tuple[str, ...] = ("precision", "optimizer", "sharding")
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Submissions as columns.
+
+    Attributes
+    ----------
+    model_type, family
+        (n,) strings.
+    submitted_at
+        (n,) seconds since the epoch, UTC.
+    numbers
+        (n, len(NUMBERS)); NaN is missing.
+    names
+        (n, len(NAMES)) strings; None is missing.
+    architecture
+        (n, len(architecture.NAMES)); NaN where no model definition was given.
+    extra
+        (n,) mappings of the launcher's free numbers and strings.
+    """
+
+    model_type: Names
+    family: Names
+    submitted_at: Floats
+    numbers: Floats
+    names: Names
+    architecture: Floats
+    extra: Sequence[Mapping[str, float | str]]
+
+    def __len__(self) -> int:
+        return len(self.model_type)
+
+    def number(self, name: str) -> Floats:
+        """One column of `numbers`."""
+        column: Floats = self.numbers[:, NUMBERS.index(name)]
+        return column
+
+    @property
+    def accelerators(self) -> Floats:
+        """(n,) accelerators over all trainers."""
+        return self.number("num_trainers") * self.number("accelerators_per_trainer")
+
+    def take(self, rows: Indices) -> "Jobs":
+        """The jobs at `rows`, in that order."""
+        return Jobs(
+            model_type=self.model_type[rows],
+            family=self.family[rows],
+            submitted_at=self.submitted_at[rows],
+            numbers=self.numbers[rows],
+            names=self.names[rows],
+            architecture=self.architecture[rows],
+            extra=[self.extra[row] for row in rows],
+        )
+
+
+def strings(values: Sequence[Any]) -> Names:
+    """A 1-d object array; numpy alone would guess a shape or a fixed width."""
+    column: Names = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def seconds(time: datetime) -> float:
+    """Seconds since the epoch."""
+    return time.timestamp()
+
+
+def columns(submissions: Sequence[JobSubmitted]) -> Jobs:
+    """Columns of submissions, as they are at launch."""
+    count = len(submissions)
+    numbers = np.full((count, len(NUMBERS)), np.nan)
+    names: Names = np.empty((count, len(NAMES)), dtype=object)
+    summaries = np.full((count, len(architecture.NAMES)), np.nan)
+    for row, submission in enumerate(submissions):
+        config = submission.config
+        for column, name in enumerate(NUMBERS):
+            value = getattr(config, name)
+            if value is not None:
+                numbers[row, column] = value
+        for column, name in enumerate(NAMES):
+            names[row, column] = getattr(config, name)
+        if submission.model is not None:
+            summary = architecture.summary(submission.model)
+            summaries[row] = [summary.get(name, np.nan) for name in architecture.NAMES]
+    return Jobs(
+        model_type=strings([submission.model_type for submission in submissions]),
+        family=strings([family(submission.job_name) for submission in submissions]),
+        submitted_at=np.array([seconds(submission.submitted_at) for submission in submissions], dtype=float),
+        numbers=numbers,
+        names=names,
+        architecture=summaries,
+        extra=[submission.config.extra for submission in submissions],
+    )
+
+
+class HardwareTable:
+    """A catalog as columns.
+
+    Attributes
+    ----------
+    names
+        (h,) hardware types, sorted.
+    specifications
+        (h + 1, 12) in the order of `SPECIFICATIONS`; the last row is NaN, for a type that is not listed.
+    price
+        (h + 1,) USD per accelerator-hour; NaN where none is known.
+    premium
+        (h + 1,) bool.
+    vendor
+        (h + 1,) strings; None for a type that is not listed.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        entries = list(catalog.values())
+        self.names = tuple(entry.name for entry in entries)
+        self._position = {name: position for position, name in enumerate(self.names)}
+        self.specifications: Floats = np.full((len(entries) + 1, len(SPECIFICATIONS)), np.nan)
+        self.price: Floats = np.full(len(entries) + 1, np.nan)
+        self.premium = np.zeros(len(entries) + 1, dtype=bool)
+        for position, entry in enumerate(entries):
+            self.specifications[position] = np.array(entry.specifications(), dtype=float)
+            self.price[position] = np.nan if entry.price_per_hour is None else entry.price_per_hour
+            self.premium[position] = entry.premium
+        self.vendor = strings([entry.vendor for entry in entries] + [None])
+
+    def index(self, hardware_types: Sequence[str]) -> Indices:
+        """(n,) positions; `unlisted` for a type that the catalog does not have."""
+        return np.array([self._position.get(name, self.unlisted) for name in hardware_types], dtype=np.intp)
+
+    @property
+    def unlisted(self) -> int:
+        """Position of the NaN row."""
+        return len(self.names)

@@ -1,0 +1,146 @@
+"""Placement: from predicted throughput to an order of hardware types, with a reason for each left out."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predictor.features import architecture
+from predictor.jobs import Floats, HardwareTable, Indices, Jobs
+from schemas.events import Objective
+from schemas.hardware import SPECIFICATIONS
+
+Flags = NDArray[np.bool_]
+
+_MEMORY_GB = SPECIFICATIONS.index("memory_gb")
+
+NO_SPECIFICATION = "no specification in the catalog"
+NO_PRICE = "no price in the catalog"
+NO_MEMORY = "memory cannot hold the job"
+NO_PREDICTION = "no prediction"
+NOT_EFFICIENT = "premium, and less throughput per cost than the best standard type"
+TOO_LATE = "would finish after the deadline"
+
+#: Least bytes that training keeps per trainable value: weights and gradients. What an optimizer adds varies
+#: too much to exclude hardware by it.
+_BYTES_PER_PARAMETER = {"fp32": 8.0, "tf32": 8.0, "fp64": 16.0}
+_BYTES_PER_PARAMETER_16_BIT = 4.0
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Decision for the pairs of one batch, all arrays (rows,).
+
+    Attributes
+    ----------
+    cost_per_hour
+        USD per hour of the whole attempt on that hardware type.
+    per_cost
+        Predicted throughput / cost_per_hour.
+    score
+        What a job's candidates are sorted by, descending.
+    reason
+        Why a pair is excluded; None where it is ranked.
+    """
+
+    cost_per_hour: Floats
+    per_cost: Floats
+    score: Floats
+    reason: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What one job wants: its objective, and for a deadline the samples and the seconds that it has."""
+
+    objective: Objective = "throughput_per_cost"
+    samples: float = np.nan
+    seconds: float = np.nan
+
+
+def place(
+    jobs: Jobs,
+    table: HardwareTable,
+    job: Indices,
+    hardware: Indices,
+    throughput: Floats,
+    goals: list[Goal],
+    premium_efficiency: float = 1.0,
+) -> Placement:
+    """Score and exclude.
+
+    score = predicted throughput / (num_trainers x accelerators per trainer x price per accelerator-hour).
+
+    Parameters
+    ----------
+    job, hardware
+        (rows,) positions in `jobs` and `table`.
+    throughput
+        (rows,) predicted samples/s.
+    goals
+        One a job.
+    premium_efficiency
+        A premium type stays if its throughput per cost reaches this share of the best standard type's.
+    """
+    cost = jobs.accelerators[job] * table.price[hardware]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        per_cost = throughput / cost
+    reason: NDArray[Any] = np.full(len(job), None, dtype=object)
+    reason[~np.isfinite(throughput)] = NO_PREDICTION
+    reason[_too_small(jobs, table, job, hardware)] = NO_MEMORY
+    reason[np.isnan(table.price[hardware])] = NO_PRICE
+    reason[hardware == table.unlisted] = NO_SPECIFICATION
+    _exclude_premium(reason, job, per_cost, table.premium[hardware], len(jobs), premium_efficiency)
+    score = _score(per_cost, throughput, reason, job, goals)
+    return Placement(cost, per_cost, score, reason)
+
+
+def order(hardware_types: list[str], score: Floats) -> list[int]:
+    """Positions by score, descending; ties by name."""
+    return sorted(range(len(hardware_types)), key=lambda row: (-score[row], hardware_types[row]))
+
+
+def _too_small(jobs: Jobs, table: HardwareTable, job: Indices, hardware: Indices) -> Flags:
+    """Whether weights and gradients, spread as thin as they can be, exceed the memory of all accelerators."""
+    parameters = jobs.architecture[:, architecture.NAMES.index("parameters")]
+    per_parameter = np.array(
+        [_BYTES_PER_PARAMETER.get(str(name).lower(), _BYTES_PER_PARAMETER_16_BIT) for name in jobs.names[:, 0]]
+    )
+    specification = table.specifications[:, _MEMORY_GB]
+    with np.errstate(invalid="ignore"):
+        needed: Flags = (parameters * per_parameter / jobs.accelerators)[job] > specification[hardware] * 1e9
+    return needed
+
+
+def _exclude_premium(
+    reason: NDArray[Any], job: Indices, per_cost: Floats, premium: Flags, jobs: int, efficiency: float
+) -> None:
+    """If only premium types are eligible they all stay."""
+    eligible = np.equal(reason, None)
+    best_standard = np.full(jobs, -np.inf)
+    standard = eligible & ~premium
+    np.maximum.at(best_standard, job[standard], per_cost[standard])
+    reason[eligible & premium & (per_cost < efficiency * best_standard[job])] = NOT_EFFICIENT
+
+
+def _score(
+    per_cost: Floats,
+    throughput: Floats,
+    reason: NDArray[Any],
+    job: Indices,
+    goals: list[Goal],
+) -> Floats:
+    score = per_cost.copy()
+    for position, goal in enumerate(goals):
+        if goal.objective == "throughput_per_cost":
+            continue
+        rows = job == position
+        if goal.objective == "fastest":
+            score[rows] = throughput[rows]
+            continue
+        # Cheapest by deadline: for a given number of samples, cost falls as throughput per cost rises.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            late = rows & np.equal(reason, None) & ~(goal.samples / throughput <= goal.seconds)
+        reason[late] = TOO_LATE
+    return score

@@ -1,0 +1,181 @@
+"""Ranking: submissions and an artifact to preference lists. Pure: the router, the worker and replay call it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import numpy as np
+
+from predictor.artifact import Artifact
+from predictor.evidence import Evidence, evidence
+from predictor.features import history
+from predictor.jobs import Floats, Jobs, columns, seconds
+from predictor.placement import Goal, Placement, order, place
+from predictor.switches import Switches
+from schemas.events import ExcludedCandidate, JobSubmitted, PreferenceList, RankedCandidate
+
+NO_CANDIDATES = "no candidates"
+NO_ARTIFACT = "no artifact"
+SWITCHED_OFF = "switched off"
+ALL_EXCLUDED = "all candidates excluded"
+DEADLINE_EXCEEDED = "deadline exceeded"
+FAILED = "internal error"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What an operator decides about ranking, beside the artifact."""
+
+    switches: Switches = field(default_factory=Switches)
+    premium_efficiency: float = 1.0
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """What was computed for the (rows,) pairs of a batch, jobs in order and each with its candidates."""
+
+    throughput: Floats
+    lower: Floats
+    upper: Floats
+    placement: Placement
+    evidence: Evidence
+    served: dict[str, Floats]
+
+
+def no_opinion(submission: JobSubmitted, reason: str, now: datetime) -> PreferenceList:
+    """The empty list, with its reason."""
+    return PreferenceList(
+        attempt_id=submission.attempt_id,
+        model_type=submission.model_type,
+        no_opinion=reason,
+        pinned=submission.pinned,
+        candidates=submission.candidates,
+        decided_at=now,
+    )
+
+
+def rank(
+    artifact: Artifact, submissions: Sequence[JobSubmitted], policy: Policy, now: datetime
+) -> list[PreferenceList]:
+    """Preference lists of a batch, in its order: one matrix and one model call for all jobs and candidates.
+
+    Parameters
+    ----------
+    now
+        What `decided_at` says; nothing else depends on it.
+    """
+    reasons = [_refusal(submission, policy) for submission in submissions]
+    asked = [submission for submission, reason in zip(submissions, reasons, strict=True) if reason is None]
+    lists = iter(_rank_asked(artifact, asked, policy, now) if asked else ())
+    return [
+        next(lists) if reason is None else no_opinion(submission, reason, now)
+        for submission, reason in zip(submissions, reasons, strict=True)
+    ]
+
+
+def _refusal(submission: JobSubmitted, policy: Policy) -> str | None:
+    if not submission.candidates:
+        return NO_CANDIDATES
+    return SWITCHED_OFF if policy.switches.of(submission.model_type).mode == "off" else None
+
+
+def _rank_asked(
+    artifact: Artifact, submissions: list[JobSubmitted], policy: Policy, now: datetime
+) -> list[PreferenceList]:
+    jobs = columns(submissions)
+    goals = [_goal(submission, policy.switches) for submission in submissions]
+    scored = _score(artifact, jobs, submissions, goals, policy)
+    answers, start = [], 0
+    for position, submission in enumerate(submissions):
+        rows = range(start, start + len(submission.candidates))
+        start = rows.stop
+        ranked, excluded = _candidates(submission.candidates, rows, scored)
+        family = str(jobs.family[position])
+        answers.append(
+            PreferenceList(
+                attempt_id=submission.attempt_id,
+                family=family,
+                model_type=submission.model_type,
+                ranked=ranked,
+                excluded=excluded,
+                no_opinion=None if ranked else ALL_EXCLUDED,
+                objective=goals[position].objective,
+                pinned=submission.pinned,
+                artifact=artifact.manifest.version,
+                candidates=submission.candidates,
+                served_history={
+                    name: tuple(values[rows.start : rows.stop].tolist()) for name, values in scored.served.items()
+                },
+                shadow=policy.switches.mode(submission.model_type, family) == "shadow",
+                decided_at=now,
+            )
+        )
+    return answers
+
+
+def _goal(submission: JobSubmitted, switches: Switches) -> Goal:
+    """The job's own objective, else its model type's; without samples or deadline there is none to meet."""
+    objective = submission.objective or switches.of(submission.model_type).objective or Goal.objective
+    if objective != "cheapest_by_deadline":
+        return Goal(objective)
+    if submission.samples is None or submission.deadline is None:
+        return Goal()
+    left = seconds(submission.deadline) - seconds(submission.submitted_at)
+    return Goal(objective, samples=submission.samples, seconds=left)
+
+
+def _score(
+    artifact: Artifact, jobs: Jobs, submissions: list[JobSubmitted], goals: list[Goal], policy: Policy
+) -> _Scored:
+    job = np.repeat(np.arange(len(jobs)), [len(submission.candidates) for submission in submissions])
+    hardware = artifact.table.index([name for submission in submissions for name in submission.candidates])
+    pairs = artifact.pairs(jobs, job, hardware)
+    matrix = artifact.matrix(pairs)
+    predicted = artifact.model.predict(pairs, matrix)
+    found = evidence(pairs, matrix, artifact.manifest)
+    lower, upper = artifact.manifest.interval.bounds(predicted.mean, predicted.spread, np.array(found.basis))
+    throughput = np.exp(predicted.mean)
+    features = artifact.manifest.features
+    return _Scored(
+        throughput=throughput,
+        lower=np.exp(lower),
+        upper=np.exp(upper),
+        placement=place(jobs, artifact.table, job, hardware, throughput, goals, policy.premium_efficiency),
+        evidence=found,
+        served={name: matrix[:, features.index(name)] for name in history.FEATURES},
+    )
+
+
+def _candidates(
+    names: tuple[str, ...], rows: range, scored: _Scored
+) -> tuple[tuple[RankedCandidate, ...], tuple[ExcludedCandidate, ...]]:
+    """Ranked, best first, and excluded, in the order asked."""
+    placement = scored.placement
+    kept = [position for position, row in enumerate(rows) if placement.reason[row] is None]
+    best_first = order([names[position] for position in kept], placement.score[[rows[p] for p in kept]])
+    ranked = tuple(_ranked(names[kept[place]], rows[kept[place]], scored) for place in best_first)
+    excluded = tuple(
+        ExcludedCandidate(
+            hardware_type=names[position],
+            reason=placement.reason[row],
+            throughput=float(scored.throughput[row]) if np.isfinite(scored.throughput[row]) else None,
+        )
+        for position, row in enumerate(rows)
+        if placement.reason[row] is not None
+    )
+    return ranked, excluded
+
+
+def _ranked(name: str, row: int, scored: _Scored) -> RankedCandidate:
+    return RankedCandidate(
+        hardware_type=name,
+        throughput=float(scored.throughput[row]),
+        lower=float(scored.lower[row]),
+        upper=float(scored.upper[row]),
+        cost_per_hour=float(scored.placement.cost_per_hour[row]),
+        throughput_per_cost=float(scored.placement.per_cost[row]),
+        score=float(scored.placement.score[row]),
+        basis=scored.evidence.basis[row],
+        observations=scored.evidence.observations[row],
+        outside=scored.evidence.outside[row],
+    )

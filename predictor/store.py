@@ -1,0 +1,181 @@
+"""Where artifacts live, and the pointer that says which one is in production.
+
+Layout: ``<root>/<target>/<version>/...`` and ``<root>/<target>/production.json``. Artifacts never change;
+the pointer moves atomically, and only from the version that the mover believes it to be at.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from predictor.manifest import FILE as MANIFEST
+from predictor.manifest import ArtifactError
+
+POINTER = "production.json"
+
+
+class Pointer(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in production for one target.
+
+    Attributes
+    ----------
+    previous
+        What was before, for a rollback.
+    pinned
+        An operator holds it here: nights do not move it.
+    """
+
+    version: str
+    previous: str | None = None
+    reason: str
+    moved_at: datetime
+    pinned: bool = False
+
+
+class PointerMoved(RuntimeError):
+    """Somebody else moved the pointer first; read it again and decide anew."""
+
+
+class ArtifactStore(Protocol):
+    """What the night writes to and serving reads from; one contract suite covers every implementation."""
+
+    def versions(self, target: str) -> list[str]:
+        """All versions of a target, oldest first."""
+
+    def folder(self, target: str, version: str) -> Path:
+        """A local directory with the artifact's files.
+
+        Raises
+        ------
+        ArtifactError
+            If there is no such version.
+        """
+
+    def add(self, target: str, folder: Path) -> None:
+        """Take an artifact that :func:`predictor.artifact.write` wrote; readers see all of it or nothing."""
+
+    def remove(self, target: str, version: str) -> None:
+        """Delete an artifact; one that is not there is no error."""
+
+    def pointer(self, target: str) -> Pointer | None:
+        """What is in production, if anything is."""
+
+    def move(self, target: str, pointer: Pointer, expected: str | None) -> None:
+        """Point production to ``pointer.version`` if it is at version `expected` now.
+
+        Raises
+        ------
+        PointerMoved
+            If it is not.
+        """
+
+
+class LocalStore:
+    """Artifacts in a directory of a local or shared POSIX file system."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def versions(self, target: str) -> list[str]:
+        """See :class:`ArtifactStore`."""
+        return sorted(path.parent.name for path in (self.root / target).glob(f"[!.]*/{MANIFEST}"))
+
+    def folder(self, target: str, version: str) -> Path:
+        """See :class:`ArtifactStore`."""
+        folder = self.root / target / version
+        if Path(version).name != version or not (folder / MANIFEST).is_file():
+            raise missing(version, target, str(self.root))
+        return folder
+
+    def add(self, target: str, folder: Path) -> None:
+        """See :class:`ArtifactStore`."""
+        place = self.root / target / folder.name
+        if folder.resolve() == place.resolve() or place.exists():
+            return
+        place.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=place.parent))
+        shutil.copytree(folder, draft, dirs_exist_ok=True)
+        os.rename(draft, place)
+
+    def remove(self, target: str, version: str) -> None:
+        """See :class:`ArtifactStore`."""
+        place = self.root / target / version
+        if Path(version).name == version and place.is_dir():
+            doomed = place.with_name(f".draft-{version}")
+            os.rename(place, doomed)
+            shutil.rmtree(doomed)
+
+    def pointer(self, target: str) -> Pointer | None:
+        """See :class:`ArtifactStore`."""
+        try:
+            return read_pointer((self.root / target / POINTER).read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def move(self, target: str, pointer: Pointer, expected: str | None) -> None:
+        """See :class:`ArtifactStore`."""
+        self.folder(target, pointer.version)
+        with self._locked(target):
+            check_expected(self.pointer(target), expected, target)
+            place = self.root / target / POINTER
+            draft = place.with_name(f".{POINTER}.draft")
+            with draft.open("wb") as file:
+                file.write(msgspec.json.encode(pointer))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, place)
+
+    @contextmanager
+    def _locked(self, target: str) -> Iterator[None]:
+        with (self.root / target / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def missing(version: str, target: str, root: str) -> ArtifactError:
+    """The error for a version that is not there."""
+    return ArtifactError(f"no artifact {version!r} of target {target!r} under {root}; see `leap artifact list`")
+
+
+def read_pointer(data: bytes) -> Pointer:
+    """Decode a pointer file.
+
+    Raises
+    ------
+    ArtifactError
+        If it is not one.
+    """
+    try:
+        return msgspec.json.decode(data, type=Pointer)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ArtifactError(f"{POINTER}: {error}; promote an artifact again") from error
+
+
+def check_expected(found: Pointer | None, expected: str | None, target: str) -> None:
+    """Raise `PointerMoved` unless `found` is at version `expected`."""
+    version = found.version if found else None
+    if version != expected:
+        raise PointerMoved(f"production of {target!r} is at {version}, not at {expected}; another writer won")
+
+
+def open_store(url: str, cache: Path | None = None) -> ArtifactStore:
+    """The store at a path or at any fsspec URL (``s3://bucket/prefix``).
+
+    Parameters
+    ----------
+    cache
+        Where artifacts of a remote store are kept; a directory of this user by default.
+    """
+    if "://" not in url:
+        return LocalStore(Path(url))
+    from predictor.remote_store import RemoteStore  # fsspec is not paid for by a launcher with local artifacts
+
+    return RemoteStore(url, cache or Path.home() / ".cache" / "leap")

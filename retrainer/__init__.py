@@ -1,0 +1,1 @@
+"""The night: partitions, feature table, training, evaluation, publishing."""

@@ -1,0 +1,75 @@
+"""Training data of a window: rows with what was known at launch, in the order of submission."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from predictor.features import configuration, matrix, ratios
+from predictor.features.history import Imputed, Statistics
+from predictor.features.matrix import Matrix, Pairs
+from predictor.jobs import Floats, HardwareTable
+from predictor.manifest import Range
+from predictor.vocabulary import Vocabulary, learn
+from retrainer.table import jobs, log_target, ran_on
+from retrainer.twin import Twin
+
+#: Features whose trained range is kept, to say when a job lies outside it.
+RANGED: tuple[str, ...] = configuration.FEATURES + ratios.FEATURES
+
+
+@dataclass(frozen=True)
+class Data:
+    """Attempts with a measured target, ready for a model.
+
+    Attributes
+    ----------
+    rows
+        Frame of (n,) attempts in the order of submission.
+    pairs
+        Each attempt on the hardware type that it ran on.
+    y
+        (n,) ln of the target.
+    """
+
+    rows: pd.DataFrame
+    pairs: Pairs
+    y: Floats
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def matrix(self, vocabulary: Vocabulary, imputed: Imputed) -> Matrix:
+        """(n, features) float32, by the function that serves."""
+        return matrix.build(self.pairs, vocabulary, imputed)
+
+
+def prepare(rows: pd.DataFrame, table: HardwareTable, twin: Twin, target: str) -> Data:
+    """Rows without a positive target are dropped; nothing is clipped."""
+    y = log_target(rows, target)
+    rows = rows[~np.isnan(y)].sort_values(["submitted_at", "attempt_id"], kind="stable").reset_index(drop=True)
+    found: dict[str, Statistics] = twin.at_launch(rows)
+    position = np.arange(len(rows))
+    pairs = Pairs(jobs(rows), table, position, ran_on(rows, table), found)
+    return Data(rows, pairs, log_target(rows, target))
+
+
+def vocabulary_of(data: Data) -> Vocabulary:
+    """Codes learned from the window."""
+    return learn(data.pairs.jobs, data.pairs.table, data.pairs.hardware, data.y)
+
+
+def imputed_of(data: Data) -> Imputed:
+    """Mean and deviation over the window stand for a key without history."""
+    return Imputed(float(data.y.mean()), float(data.y.std()) if len(data) > 1 else 1.0)
+
+
+def ranges_of(features: Matrix, names: tuple[str, ...]) -> dict[str, Range]:
+    """Least and greatest value of each ranged feature; one that is always missing is left out."""
+    found = {}
+    for name in RANGED:
+        column = features[:, names.index(name)]
+        column = column[~np.isnan(column)]
+        if len(column):
+            found[name] = Range(low=float(column.min()), high=float(column.max()))
+    return found
