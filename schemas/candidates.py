@@ -18,8 +18,10 @@ class RankedCandidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     ----------
     hardware_type
         By its name in the catalog.
-    throughput, lower, upper
-        Predicted samples/s and its calibrated interval.
+    throughput
+        Predicted samples/s.
+    lower, upper
+        Ends of its calibrated interval.
     cost_per_hour
         USD per hour of the whole attempt.
     throughput_per_cost

@@ -15,7 +15,7 @@ _UPPER = ("maximum", "exclusiveMaximum"), ("maxLength",), ("maxItems",), ("maxPr
 _EXACT = ("pattern", "format", "multipleOf", "uniqueItems")
 _NESTED = ("additionalProperties", "propertyNames", "items")
 _UNDERSTOOD = (
-    {"type", "enum", "properties", "required", "prefixItems", "contentEncoding"}
+    {"type", "enum", "properties", "required", "contentEncoding"}
     | {keyword for group in (*_LOWER, *_UPPER) for keyword in group}
     | {*_EXACT, *_NESTED, *_ANNOTATIONS}
 )
@@ -66,18 +66,13 @@ class _Comparison:
         self.open.add(pair)
         old = {} if old is True else old
         for strange in sorted((old.keys() | new.keys()) - _UNDERSTOOD):
-            yield f"{where}: keyword {strange!r} is not understood; correct it, or teach schemas/compatibility.py"
+            yield f"{where}: keyword {strange!r} is not understood; correct it, or teach it to {__name__}"
         yield from _compare_values(old, new, where)
         yield from _compare_limits(old, new, where)
         yield from self._compare_fields(old, new, where)
         for keyword in _NESTED:
             step = {"items": "[*]", "additionalProperties": ".*", "propertyNames": " (names)"}[keyword]
             yield from self.compare(old.get(keyword, True), new.get(keyword, True), where + step)
-        old_items, new_items = old.get("prefixItems", []), new.get("prefixItems", [])
-        if len(old_items) != len(new_items):
-            yield f"{where}: has {len(new_items)} positions instead of {len(old_items)}"
-        for position, (old_item, new_item) in enumerate(zip(old_items, new_items, strict=False)):
-            yield from self.compare(old_item, new_item, f"{where}[{position}]")
         self.open.remove(pair)
 
     def _compare_fields(self, old: Schema, new: Schema, where: str) -> Iterator[str]:
@@ -90,9 +85,9 @@ class _Comparison:
                 yield f"{where}.{name}: is gone"
                 continue
             yield from self.compare(old_field, new_fields[name], f"{where}.{name}")
-            defaults = _default(old_field), _default(new_fields[name])
-            if name not in old_required | new_required and not _same(*defaults):
-                yield f"{where}.{name}: messages without it would read {defaults[1]!r} instead of {defaults[0]!r}"
+            before, after = _default(old_field), _default(new_fields[name])
+            if name not in old_required | new_required and not _same(before, after):
+                yield f"{where}.{name}: messages without it would read {after!r} instead of {before!r}"
 
 
 def _compare_values(old: Schema, new: Schema, where: str) -> Iterator[str]:

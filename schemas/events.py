@@ -4,12 +4,11 @@ Times are UTC. Throughput is in samples/s, prices in USD per accelerator-hour. U
 collected in ``unknown`` by :mod:`schemas.codec`, so that a newer launcher does not break an older worker.
 """
 
-from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
-import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 
+from schemas.base import Event, Time
 from schemas.candidates import Basis, ExcludedCandidate, RankedCandidate
 from schemas.hardware import Hardware
 from schemas.launch import Amount, LaunchConfig, ModelDefinition, Name, Positive, Text
@@ -19,7 +18,6 @@ __all__ = [
     "MAX_TARGETS",
     "SUCCEEDED",
     "THROUGHPUT",
-    "YEARS",
     "ArtifactPublished",
     "Basis",
     "DeadLetter",
@@ -39,39 +37,8 @@ MAX_CANDIDATES = 256
 MAX_TARGETS = 64
 THROUGHPUT = "throughput"
 SUCCEEDED = "succeeded"
-YEARS = range(1970, 2200)
 
-# The years are checked in __post_init__: arithmetic at the ends of the calendar overflows.
-Time = Annotated[datetime, Meta(tz=True, extra_json_schema={"pattern": "^(19[7-9]|20[0-9]|21[0-9])[0-9]-"})]
 Objective = Literal["throughput_per_cost", "fastest", "cheapest_by_deadline"]
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What all events share.
-
-    Attributes
-    ----------
-    schema_version
-        Version of the schema that the message follows, written by :func:`schemas.codec.encode`; 1 when absent.
-    unknown
-        Fields that a newer producer sent and this version does not know: kept, never fatal.
-
-    Raises
-    ------
-    ValueError
-        If a time lies outside the years 1970 to 2199.
-    """
-
-    VERSION: ClassVar[int] = 1
-
-    schema_version: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 1
-    unknown: dict[str, Any] = {}
-
-    def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if isinstance(value, datetime) and value.year not in YEARS:
-                raise ValueError(f"{name}: {value.isoformat()} is outside {YEARS[0]} to {YEARS[-1]}")
 
 
 class JobSubmitted(Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,8 +64,10 @@ class JobSubmitted(Event, frozen=True, kw_only=True, omit_defaults=True):
         The user's own choice of hardware type: recorded, never overruled.
     objective
         How to rank; the service's default when absent.
-    samples, deadline
-        Samples that the job will train on and when it must have finished, for ``cheapest_by_deadline``.
+    samples
+        What the job will train on, for ``cheapest_by_deadline``.
+    deadline
+        When it must have finished, for ``cheapest_by_deadline``.
     """
 
     attempt_id: Name
@@ -123,8 +92,10 @@ class JobAllocated(Event, frozen=True, kw_only=True, omit_defaults=True):
         That of the submission.
     hardware_type
         What it got, by its name in the catalog.
-    hosts, accelerators
-        How many of them, accelerators over all hosts.
+    hosts
+        Machines that it got.
+    accelerators
+        Accelerators over all hosts.
     allocated_at
         When it got them.
     """
@@ -147,8 +118,10 @@ class JobCompleted(Event, frozen=True, kw_only=True, omit_defaults=True):
         As in the submission, so that statistics need no join.
     hardware_type
         What it ran on, by its name in the catalog.
-    started_at, finished_at, status
-        When training began and ended, and how: Leap learns from ``succeeded`` only.
+    started_at, finished_at
+        When training began and ended.
+    status
+        Leap learns from ``succeeded`` only.
     accelerator_hours
         Hours times accelerators that the attempt held.
     measurements
@@ -168,7 +141,7 @@ class JobCompleted(Event, frozen=True, kw_only=True, omit_defaults=True):
     status: Name
     model_type: Name | None = None
     accelerator_hours: Amount | None = None
-    measurements: Annotated[dict[Name, Amount], Meta(max_length=MAX_TARGETS)] = {}
+    measurements: Annotated[dict[Name, Amount], Meta(max_length=MAX_TARGETS)] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -213,7 +186,7 @@ class PreferenceList(Event, frozen=True, kw_only=True, omit_defaults=True):
     pinned: Name | None = None
     artifact: Text | None = None
     candidates: tuple[Name, ...] = ()
-    served_history: dict[str, tuple[float | None, ...]] = {}
+    served_history: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
     shadow: bool = False
     decided_at: Time
 
@@ -223,18 +196,26 @@ class JobAttempt(Event, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes
     ----------
-    attempt_id, family
-        That of the three events, and that of the job name.
+    attempt_id
+        That of the three events.
+    family
+        Family of the job name.
     submitted
         The submission; its model definition is replaced by `architecture`.
-    completed, allocated
-        The completion, and the allocation where a scheduler reported one.
+    completed
+        The completion.
+    allocated
+        The allocation, where a scheduler reported one.
     architecture
         Summary values of the model definition, where one was given.
     hardware
         Specification in force of the hardware type that it ran on, where the catalog has it.
-    predicted, artifact, served_history
-        What was served for that hardware type at launch, if anything was.
+    predicted
+        Throughput predicted at launch for that hardware type, samples/s, if it was.
+    artifact
+        Version of the artifact that predicted it.
+    served_history
+        History feature to the value that was served for that hardware type; null is missing.
     """
 
     attempt_id: Name
@@ -246,7 +227,7 @@ class JobAttempt(Event, frozen=True, kw_only=True, omit_defaults=True):
     hardware: Hardware | None = None
     predicted: float | None = None
     artifact: Text | None = None
-    served_history: dict[str, float | None] = {}
+    served_history: dict[str, float | None] = field(default_factory=dict)
 
 
 class ArtifactPublished(Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -254,10 +235,14 @@ class ArtifactPublished(Event, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes
     ----------
-    target, artifact
-        Prediction target that it is for, and its version.
-    promoted, reason
-        Whether production moved to it, and why.
+    target
+        Prediction target that it is for.
+    artifact
+        Its version.
+    promoted
+        Whether production moved to it.
+    reason
+        Why it did or did not.
     metrics
         Metric to its value on the held-out day.
     published_at
@@ -268,7 +253,7 @@ class ArtifactPublished(Event, frozen=True, kw_only=True, omit_defaults=True):
     artifact: Name
     promoted: bool
     reason: Text
-    metrics: dict[str, float] = {}
+    metrics: dict[str, float] = field(default_factory=dict)
     published_at: Time
 
 
@@ -283,8 +268,10 @@ class DeadLetter(Event, frozen=True, kw_only=True, omit_defaults=True):
         The original bytes (base64 on the wire); none for a message without them.
     reason
         What was wrong with it, and where in it.
-    worker, rejected_at
-        Who rejected it, and when.
+    worker
+        Who rejected it.
+    rejected_at
+        When.
     """
 
     topic: Name

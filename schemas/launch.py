@@ -18,6 +18,7 @@ Size = Annotated[int, Meta(ge=0, le=2**62)]
 Amount = Annotated[float, Meta(ge=0.0, le=1e30)]
 Positive = Annotated[float, Meta(gt=0.0, le=1e30)]
 Dimension = Annotated[int, Meta(ge=-1, le=2**53)]
+Edge = Annotated[tuple[Size, ...], Meta(min_length=2, max_length=2)]
 
 
 class LaunchConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -34,7 +35,7 @@ class LaunchConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     data_readers
         Input-pipeline workers over all trainers.
     precision, optimizer, sharding
-        Names as the launcher writes them, for example ``bf16``, ``adamw``, ``zero3``.
+        As the launcher names it, for example ``bf16``, ``adamw``, ``zero3``.
     sequence_length
         Tokens per sample, for models that have them.
     gradient_accumulation
@@ -42,7 +43,7 @@ class LaunchConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     activation_checkpointing
         Whether activations are recomputed in the backward pass.
     data_parallel, tensor_parallel, pipeline_parallel, expert_parallel
-        Sizes of the parallel groups.
+        Size of the parallel group.
     extra
         Free numbers and strings that a fleet wants Leap to know.
     unknown
@@ -123,7 +124,7 @@ class ModelDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """
 
     operators: Annotated[tuple[Operator, ...], Meta(min_length=1, max_length=MAX_OPERATORS)]
-    edges: Annotated[tuple[tuple[Size, Size], ...], Meta(max_length=MAX_EDGES)] = ()
+    edges: Annotated[tuple[Edge, ...], Meta(max_length=MAX_EDGES)] = ()
     precision: Text | None = None
     name: Text = ""
 

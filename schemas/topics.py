@@ -75,7 +75,7 @@ def load_topics(folder: Path = FOLDER) -> dict[str, Topic]:
     for path in sorted(folder.glob("*.yaml")):
         try:
             topic = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Topic)
-            if topic.event_type.VERSION != topic.version:
+            if topic.version != topic.event_type.VERSION:
                 raise ValueError(f"version {topic.version}, but {topic.event} is {topic.event_type.VERSION}")
             if topic.name != path.stem:
                 raise ValueError(f"is named {topic.name}; file and topic must have one name")

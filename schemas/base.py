@@ -1,0 +1,40 @@
+"""What all events share."""
+
+from datetime import datetime
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+YEARS = range(1970, 2200)
+
+# The years are checked in __post_init__: arithmetic at the ends of the calendar overflows.
+Time = Annotated[datetime, Meta(tz=True, extra_json_schema={"pattern": "^(19[7-9]|20[0-9]|21[0-9])[0-9]-"})]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What all events share.
+
+    Attributes
+    ----------
+    schema_version
+        Version of the schema that the message follows, 1 when absent; the encoder writes it.
+    unknown
+        Fields that a newer producer sent and this version does not know: kept, never fatal.
+
+    Raises
+    ------
+    ValueError
+        If a time lies outside the years 1970 to 2199.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    schema_version: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 1
+    unknown: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, datetime) and value.year not in YEARS:
+                raise ValueError(f"{name}: {value.isoformat()} is outside {YEARS[0]} to {YEARS[-1]}")
