@@ -1,0 +1,125 @@
+"""The history worker: completions in, running statistics in the store."""
+
+import math
+from collections.abc import Collection, Iterable
+
+import structlog
+
+from predictor.families import family
+from schemas.codec import Rejected, decode
+from schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
+from schemas.topics import COMPLETED
+from streams import metrics
+from streams.consume import BatchLoop, Message
+from streams.dead_letters import DeadLetters
+from streams.history_store import HistoryStore, Key, Observation
+from streams.kafka import CheckedProducer
+from streams.redis_client import connect
+from streams.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+WORKER = "history"
+TARGETS = (THROUGHPUT,)
+# The cost of a script call is spread over what falls into one bucket: 5,000 completions give each of the 64
+# buckets some 200 updates.
+BATCH_SIZE = 5000
+
+OBSERVED = metrics.counter(
+    "leap_history_updates_total",
+    "Updates of single statistics by outcome: added, duplicate (attempt seen before), redelivered.",
+    "Duplicates growing: a producer sends completions twice. Redelivered growing: see leap_rebalances_total.",
+    ["outcome"],
+)
+IGNORED = metrics.counter(
+    "leap_history_ignored_total",
+    "Valid completions without a positive measurement of a success, from which nothing is learned.",
+    "Most completions: launchers report no throughput, or not the status succeeded.",
+)
+
+
+def read(
+    messages: Iterable[Message], targets: Collection[str] = TARGETS
+) -> tuple[list[Observation], list[tuple[Message, str]]]:
+    """Turn messages into observations, and list those that are no completion with what is wrong with them."""
+    observations: list[Observation] = []
+    rejected = []
+    for message in messages:
+        try:
+            observations += observe(decode(message.value, JobCompleted), message, targets)
+        except Rejected as error:
+            rejected.append((message, str(error)))
+    return observations, rejected
+
+
+def observe(
+    completed: JobCompleted, message: Message, targets: Collection[str] = TARGETS
+) -> list[Observation]:
+    """Measurements of a success, as natural logarithms; what is not positive says nothing."""
+    if completed.status != SUCCEEDED:
+        return []
+    measured = completed.measurements
+    found = [(target, measured[target]) for target in targets if measured.get(target, 0.0) > 0.0]
+    if not found:
+        return []
+    source = f"{message.topic_id}/{message.partition}"
+    at, about = completed.finished_at.timestamp(), keys(completed)
+    return [
+        Observation(source, message.offset, completed.attempt_id, target, math.log(value), at, about)
+        for target, value in found
+    ]
+
+
+def keys(completed: JobCompleted) -> tuple[Key, ...]:
+    """Name the statistics that a completion belongs to; the message's own key does not matter."""
+    name = family(completed.job_name)
+    found = (Key("family", name), Key("family_hardware", name, completed.hardware_type))
+    return found if completed.model_type is None else (*found, Key("model_type", completed.model_type))
+
+
+class HistoryWorker:
+    """Applies batches of completions.
+
+    Parameters
+    ----------
+    store
+        Where the statistics are.
+    dead_letters
+        Where messages go that are no completion.
+    targets
+        Prediction targets that statistics are kept of.
+    """
+
+    def __init__(
+        self, store: HistoryStore, dead_letters: DeadLetters, targets: Collection[str] = TARGETS
+    ) -> None:
+        self._store = store
+        self._dead_letters = dead_letters
+        self._targets = targets
+
+    def handle(self, messages: list[Message]) -> None:
+        """Apply a batch; safe to call again with the same messages.
+
+        The store comes first: while it is down, a batch that is tried again and again sends no dead letters.
+        """
+        observations, rejected = read(messages, self._targets)
+        applied = self._store.apply(observations)
+        for message, reason in rejected:
+            self._dead_letters.add(message, reason)
+            log.warning(
+                "no completion", topic=message.topic, partition=message.partition, offset=message.offset,
+                reason=reason,
+            )  # fmt: skip
+        for outcome, count in applied._asdict().items():
+            OBSERVED.labels(outcome).inc(count)
+        IGNORED.inc(len(messages) - len(rejected) - len({(o.source, o.offset) for o in observations}))
+
+
+def history_loop(settings: Settings, targets: Collection[str] = TARGETS) -> BatchLoop:
+    """Make the worker's loop, ready to run."""
+    outputs = CheckedProducer(settings)
+    store = HistoryStore(connect(settings.redis_url), settings.redis_prefix)
+    worker = HistoryWorker(store, DeadLetters(settings, outputs, WORKER), targets)
+    return BatchLoop(
+        settings, WORKER, [settings.topic(COMPLETED)], worker.handle, outputs=outputs, batch_size=BATCH_SIZE
+    )
