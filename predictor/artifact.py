@@ -113,7 +113,7 @@ def write(parent: Path, manifest: Manifest, catalog: Catalog, write_files: Calla
         place = parent / version
         if not place.exists():
             draft.chmod(0o755)
-            os.rename(draft, place)
+            draft.rename(place)
             _sync(parent)
         return place
     finally:
@@ -156,4 +156,3 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-

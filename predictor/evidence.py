@@ -37,9 +37,15 @@ def evidence(pairs: Pairs, matrix: Matrix, manifest: Manifest) -> Evidence:
     """
     counts = {kind: np.nan_to_num(found[:, _COUNT]).astype(int) for kind, found in pairs.found.items()}
     of_family = np.where(counts["family_hardware"] > 0, counts["family_hardware"], counts["family"])
-    basis = np.where(of_family > 0, FAMILY_HISTORY, np.where(counts["model_type"] > 0, SIMILAR_JOBS, SPECIFICATION_ONLY))
     observations = np.where(of_family > 0, of_family, counts["model_type"])
-    return Evidence(basis.tolist(), observations.tolist(), _outside(pairs, matrix, manifest, counts["family"]))
+    outside = _outside(pairs, matrix, manifest, counts["family"])
+    return Evidence(basis(pairs).tolist(), observations.tolist(), outside)
+
+
+def basis(pairs: Pairs) -> NDArray[np.str_]:
+    """(rows,) what each prediction rests on, as a name."""
+    known = {kind: ~np.isnan(found[:, _COUNT]) for kind, found in pairs.found.items()}
+    return np.where(known["family"], FAMILY_HISTORY, np.where(known["model_type"], SIMILAR_JOBS, SPECIFICATION_ONLY))
 
 
 def _outside(pairs: Pairs, matrix: Matrix, manifest: Manifest, of_family: NDArray[Any]) -> list[tuple[str, ...]]:

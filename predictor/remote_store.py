@@ -1,6 +1,5 @@
 """Artifacts in any fsspec store (S3, GCS, HDFS, ...), kept in a local cache once read."""
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -48,7 +47,7 @@ class RemoteStore:
                 self._files.get_file(self._path(target, version, name), str(draft / name))
             (draft / MANIFEST).write_bytes(data)
             if not place.exists():
-                os.rename(draft, place)
+                draft.rename(place)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
         return place

@@ -113,5 +113,3 @@ class Snapshot:
         if np.any(hashes[1:] <= hashes[:-1]):
             raise ValueError(f"{HASHES_FILE}: hashes are not sorted; the file is torn")
         return cls(hashes, statistics)
-
-

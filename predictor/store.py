@@ -103,14 +103,14 @@ class LocalStore:
         place.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=place.parent))
         shutil.copytree(folder, draft, dirs_exist_ok=True)
-        os.rename(draft, place)
+        draft.rename(place)
 
     def remove(self, target: str, version: str) -> None:
         """See :class:`ArtifactStore`."""
         place = self.root / target / version
         if Path(version).name == version and place.is_dir():
             doomed = place.with_name(f".draft-{version}")
-            os.rename(place, doomed)
+            place.rename(doomed)
             shutil.rmtree(doomed)
 
     def pointer(self, target: str) -> Pointer | None:
@@ -131,7 +131,7 @@ class LocalStore:
                 file.write(msgspec.json.encode(pointer))
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(draft, place)
+            draft.replace(place)
 
     @contextmanager
     def _locked(self, target: str) -> Iterator[None]:

@@ -83,7 +83,7 @@ class Partitions:
         rows.to_parquet(draft, index=False, compression="zstd")
         with draft.open("rb") as file:
             os.fsync(file.fileno())
-        os.replace(draft, path)
+        draft.replace(path)
 
 
 def day_of(number: int) -> date:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from predictor.features import configuration, matrix, ratios
-from predictor.features.history import Imputed, Statistics
+from predictor.features.history import SECONDS_PER_DAY, Imputed, Statistics
 from predictor.features.matrix import Matrix, Pairs
 from predictor.jobs import Floats, HardwareTable
 from predictor.manifest import Range
@@ -38,6 +39,19 @@ class Data:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def submitted_day(self) -> NDArray[np.int64]:
+        """(n,) days from the epoch."""
+        return np.floor(self.pairs.jobs.submitted_at / SECONDS_PER_DAY).astype(np.int64)
+
+    def where(self, kept: NDArray[np.bool_]) -> "Data":
+        """The attempts of a (n,) mask."""
+        rows = np.flatnonzero(kept)
+        pairs = self.pairs
+        found = {kind: statistics[rows] for kind, statistics in pairs.found.items()}
+        taken = Pairs(pairs.jobs.take(rows), pairs.table, np.arange(len(rows)), pairs.hardware[rows], found)
+        return Data(self.rows.iloc[rows].reset_index(drop=True), taken, self.y[rows])
 
     def matrix(self, vocabulary: Vocabulary, imputed: Imputed) -> Matrix:
         """(n, features) float32, by the function that serves."""

@@ -37,6 +37,10 @@ VARIABLES = (
     ),
     Variable("LEAP_REDIS_PREFIX", "leap", "Put before every key in the store."),
     Variable("LEAP_METRICS_PORT", "0", "Port of /metrics, /livez and /readyz; 0 is none."),
+    Variable("LEAP_ARTIFACTS", ".leap/artifacts", "Artifacts and pointers: a path, or any fsspec URL."),
+    Variable("LEAP_PARTITIONS", ".leap/partitions", "Daily partitions of the feature table and reports: a path."),
+    Variable("LEAP_CATALOG", "", "Hardware catalog (YAML); empty is the one that comes with Leap."),
+    Variable("LEAP_PREMIUM_EFFICIENCY", "1.0", "Share of the best standard type's score that keeps a premium type."),
 )
 
 FIXED = {
@@ -72,6 +76,12 @@ class Settings:
         Stands in for topic ids where a broker reports none.
     metrics_port
         Port of metrics and health; 0 is none.
+    artifacts, partitions
+        Where artifacts and daily partitions are.
+    catalog
+        Path of the hardware catalog; empty is the one that comes with Leap.
+    premium_efficiency
+        Share of the best standard type's score that keeps a premium type.
 
     Examples
     --------
@@ -89,6 +99,10 @@ class Settings:
     topic_epoch: str
     redis_prefix: str
     metrics_port: int
+    artifacts: str
+    partitions: str
+    catalog: str
+    premium_efficiency: float
 
     @property
     def bootstrap_servers(self) -> str:
@@ -125,6 +139,10 @@ class Settings:
             topic_epoch=values["LEAP_TOPIC_EPOCH"],
             redis_prefix=values["LEAP_REDIS_PREFIX"],
             metrics_port=_integer(values, "LEAP_METRICS_PORT"),
+            artifacts=values["LEAP_ARTIFACTS"],
+            partitions=values["LEAP_PARTITIONS"],
+            catalog=values["LEAP_CATALOG"],
+            premium_efficiency=_share(values, "LEAP_PREMIUM_EFFICIENCY"),
         )
 
     def to_environment(self) -> dict[str, str]:
@@ -136,6 +154,10 @@ class Settings:
             "LEAP_TOPIC_EPOCH": self.topic_epoch,
             "LEAP_REDIS_PREFIX": self.redis_prefix,
             "LEAP_METRICS_PORT": str(self.metrics_port),
+            "LEAP_ARTIFACTS": self.artifacts,
+            "LEAP_PARTITIONS": self.partitions,
+            "LEAP_CATALOG": self.catalog,
+            "LEAP_PREMIUM_EFFICIENCY": str(self.premium_efficiency),
         }
 
 
@@ -164,3 +186,13 @@ def _integer(values: Mapping[str, str], name: str) -> int:
         return int(values[name])
     except ValueError:
         raise SettingsError(f"{name}: {values[name]!r} is not a whole number") from None
+
+
+def _share(values: Mapping[str, str], name: str) -> float:
+    try:
+        share = float(values[name])
+    except ValueError:
+        share = -1.0
+    if not 0.0 <= share <= 100.0:
+        raise SettingsError(f"{name}: {values[name]!r} is not a number from 0 to 100")
+    return share

@@ -1,0 +1,138 @@
+"""Train every configured recipe on the same rows, judge each on the same held-out rows, name the champion."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import structlog
+from predictor.interval import Interval, calibrate
+
+from predictor.evidence import basis
+from predictor.features import matrix
+from predictor.features.history import Imputed
+from predictor.manifest import Range
+from predictor.model import Model
+from predictor.vocabulary import Vocabulary
+from retrainer.evaluate import LookupTable, Scores, scores
+from retrainer.recipes import RECIPES
+from retrainer.training import Data, imputed_of, ranges_of, vocabulary_of
+
+log = structlog.get_logger()
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One recipe in the comparison.
+
+    Attributes
+    ----------
+    all, known, first_seen
+        Scores over the held-out attempts; of families with and without an earlier attempt.
+    seconds
+        Time to fit, wall clock.
+    error
+        Why it could not be trained, if it could not.
+    """
+
+    recipe: str
+    seconds: float
+    all: Scores | None = None
+    known: Scores | None = None
+    first_seen: Scores | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Result of training.
+
+    Attributes
+    ----------
+    champion
+        Recipe with the best w20, then w5; its model lies in `folder`.
+    lookup
+        The lookup table on the held-out attempts, over those that it covers.
+    champion_on_lookup
+        The champion on those same attempts.
+    """
+
+    vocabulary: Vocabulary
+    imputed: Imputed
+    table: list[Row]
+    champion: Row
+    folder: Path
+    interval: Interval
+    ranges: dict[str, Range]
+    lookup: Scores
+    champion_on_lookup: Scores
+
+
+def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path, n_jobs: int) -> Comparison:
+    """Train and judge. The forms that are judged are those that serve, read back from `folder`.
+
+    A recipe that fails is a row with its error; the others go on.
+
+    Raises
+    ------
+    RuntimeError
+        If none could be trained.
+    """
+    vocabulary, imputed = vocabulary_of(training), imputed_of(training)
+    features, judged = training.matrix(vocabulary, imputed), held_out.matrix(vocabulary, imputed)
+    measured = np.exp(held_out.y)
+    known = ~np.isnan(held_out.pairs.found["family"][:, 0])
+    rows, models = [], {}
+    for name in recipes:
+        started = time.monotonic()
+        place = folder / name
+        place.mkdir(parents=True)
+        try:
+            recipe = RECIPES[name](n_jobs)
+            recipe.fit(training, features)
+            recipe.save(place)
+            model = Model.load(place, features.shape[1])
+            predicted = np.exp(model.predict(held_out.pairs, judged).mean)
+        except Exception as error:
+            log.exception("recipe failed", recipe=name)
+            rows.append(Row(name, time.monotonic() - started, error=f"{type(error).__name__}: {error}"[:500]))
+            continue
+        row = Row(
+            recipe=name,
+            seconds=round(time.monotonic() - started, 1),
+            all=scores(predicted, measured),
+            known=scores(predicted[known], measured[known]),
+            first_seen=scores(predicted[~known], measured[~known]),
+        )
+        log.info("recipe trained", recipe=name, seconds=row.seconds, **_brief(row))
+        rows.append(row)
+        models[name] = model
+    if not models:
+        raise RuntimeError(f"no recipe could be trained: {'; '.join(f'{row.recipe}: {row.error}' for row in rows)}")
+    champion = max((row for row in rows if row.all), key=_merit)
+    prediction = models[champion.recipe].predict(held_out.pairs, judged)
+    predicted = np.exp(prediction.mean)
+    looked_up = LookupTable.learn(training.rows, np.exp(training.y)).predict(held_out.rows)
+    covered = ~np.isnan(looked_up)
+    return Comparison(
+        vocabulary=vocabulary,
+        imputed=imputed,
+        table=rows,
+        champion=champion,
+        folder=folder / champion.recipe,
+        interval=calibrate(held_out.y, prediction.mean, prediction.spread, basis(held_out.pairs)),
+        ranges=ranges_of(features, matrix.names(vocabulary)),
+        lookup=scores(looked_up, measured),
+        champion_on_lookup=scores(predicted[covered], measured[covered]),
+    )
+
+
+def _merit(row: Row) -> tuple[float, float, float]:
+    assert row.all is not None
+    return row.all.w20, row.all.w5, -row.all.mdape
+
+
+def _brief(row: Row) -> dict[str, float]:
+    assert row.all is not None
+    return {"w20": row.all.w20, "w5": row.all.w5, "mdape": row.all.mdape}

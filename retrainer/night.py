@@ -1,0 +1,208 @@
+"""The night: from yesterday's attempts to the artifact in production, in eight steps.
+
+Every step can be run again. Nothing before the move of the pointer touches production, and the move is
+atomic, so a crash at any step leaves production as it was and a rerun completes.
+"""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from predictor.jobs import HardwareTable
+from predictor.snapshot import Snapshot
+from predictor.store import ArtifactStore
+from retrainer import publish
+from retrainer.compare import Row, compare
+from retrainer.evaluate import Scores
+from retrainer.partitions import Partitions, day_number
+from retrainer.window import open_window
+from schemas.events import THROUGHPUT, ArtifactPublished
+from schemas.hardware import Catalog
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one night is to do.
+
+    Attributes
+    ----------
+    night
+        Date of the night; the window is the days before it.
+    margin
+        Points of w20 by which the new model may be worse than production's.
+    keep_days, keep_artifacts
+        Retention of partitions, and how many artifacts stay beside the one in production.
+    promote
+        False keeps the artifact without moving production (trial runs).
+    """
+
+    night: date
+    target: str = THROUGHPUT
+    window_days: int = 30
+    recipes: tuple[str, ...] = ("boosted",)
+    margin: float = 1.0
+    keep_days: int = 90
+    keep_artifacts: int = 30
+    promote: bool = True
+    n_jobs: int = 1
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a night did; kept as JSON beside the partitions."""
+
+    night: str
+    target: str
+    window_from: str
+    window_to: str
+    missing_days: tuple[str, ...]
+    trained_on: int
+    held_out: int
+    recipes: list[Row]
+    champion: str
+    lookup: Scores
+    champion_on_lookup: Scores
+    production: Scores | None
+    artifact: str
+    promoted: bool
+    reason: str
+    keys: int
+    seconds: dict[str, float]
+
+
+class Night:
+    """One night over one fleet.
+
+    Parameters
+    ----------
+    absorb
+        Brings the partitions up to date with the attempts of the topic; returns the days written.
+    snapshot
+        The statistics of the moment from Redis; none takes the offline twin's, as a night of the past must.
+    announce
+        Tells the world.
+    """
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        store: ArtifactStore,
+        catalog: Catalog,
+        absorb: Callable[[], list[date]] = list,
+        snapshot: Callable[[], Snapshot] | None = None,
+        announce: Callable[[ArtifactPublished], None] = lambda event: None,
+    ) -> None:
+        self._partitions = partitions
+        self._store = store
+        self._catalog = catalog
+        self._absorb = absorb
+        self._snapshot = snapshot
+        self._announce = announce
+        self._seconds: dict[str, float] = {}
+
+    def run(self, plan: Plan) -> Report:
+        """Run all steps.
+
+        Raises
+        ------
+        NothingToLearn
+            If the window has too few attempts.
+        PointerMoved
+            If another night moved production meanwhile.
+        """
+        with self._step("absorb"):
+            days = self._absorb()
+            log.info("partitions written", days=len(days))
+        table = HardwareTable(self._catalog)
+        with self._step("window"):
+            window = open_window(self._partitions, plan.night, plan.window_days, table, plan.target)
+            log.info("window read", training=len(window.training), held_out=len(window.held_out))
+        folder = Path(tempfile.mkdtemp(prefix="leap-night-"))
+        try:
+            with self._step("train"):
+                comparison = compare(window.training, window.held_out, plan.recipes, folder / "recipes", plan.n_jobs)
+            with self._step("evaluate"):
+                pointer = self._store.pointer(plan.target)
+                serving = publish.production(self._store, plan.target)
+                production = publish.served_scores(serving, window.held_out) if serving else None
+            with self._step("snapshot"):
+                snapshot = self._snapshot() if self._snapshot else window.twin.snapshot(day_number(window.last))
+            with self._step("publish"):
+                artifact = publish.write(comparison, window, snapshot, self._catalog, plan.target, folder / "artifacts")
+                self._store.add(plan.target, artifact)
+                decision = publish.decide(comparison, production, pointer, plan.margin)
+                promoted = decision.promote and plan.promote
+                if promoted:
+                    publish.move(self._store, plan.target, artifact.name, decision.reason, pointer)
+                reason = decision.reason if plan.promote else f"trial run; otherwise: {decision.reason}"
+                self._announce(_announcement(plan.target, artifact.name, promoted, reason, comparison.champion))
+                log.info("artifact published", artifact=artifact.name, promoted=promoted, reason=reason)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        with self._step("prune"):
+            self._prune(plan)
+        report = Report(
+            night=plan.night.isoformat(),
+            target=plan.target,
+            window_from=window.first.isoformat(),
+            window_to=window.last.isoformat(),
+            missing_days=tuple(day.isoformat() for day in window.missing),
+            trained_on=len(window.training),
+            held_out=len(window.held_out),
+            recipes=comparison.table,
+            champion=comparison.champion.recipe,
+            lookup=comparison.lookup,
+            champion_on_lookup=comparison.champion_on_lookup,
+            production=production,
+            artifact=artifact.name,
+            promoted=promoted,
+            reason=reason,
+            keys=len(snapshot),
+            seconds=self._seconds,
+        )
+        self._write(report)
+        return report
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        log.info("step started", step=name)
+        started = time.monotonic()
+        yield
+        self._seconds[name] = round(time.monotonic() - started, 2)
+        log.info("step finished", step=name, seconds=self._seconds[name])
+
+    def _prune(self, plan: Plan) -> None:
+        """Never the artifact in production, nor the one to roll back to."""
+        self._partitions.prune(plan.night - timedelta(days=plan.keep_days))
+        pointer = self._store.pointer(plan.target)
+        kept = {pointer.version, pointer.previous} if pointer else set()
+        for version in self._store.versions(plan.target)[: -plan.keep_artifacts]:
+            if version not in kept:
+                self._store.remove(plan.target, version)
+
+    def _write(self, report: Report) -> None:
+        folder = self._partitions.root / "reports"
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{report.target}-{report.night}.json"
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1))
+
+
+def _announcement(target: str, artifact: str, promoted: bool, reason: str, champion: Row) -> ArtifactPublished:
+    assert champion.all is not None
+    return ArtifactPublished(
+        target=target,
+        artifact=artifact,
+        promoted=promoted,
+        reason=reason[:512],
+        metrics={"w20": champion.all.w20, "w5": champion.all.w5, "mdape": champion.all.mdape},
+        published_at=datetime.now(UTC),
+    )

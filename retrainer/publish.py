@@ -1,0 +1,132 @@
+"""Publishing: write the artifact, decide whether production moves to it, and move the pointer."""
+
+import platform
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version as installed
+from pathlib import Path
+from shutil import copyfile
+
+import numpy as np
+import structlog
+
+from predictor import artifact as artifacts
+from predictor.artifact import Artifact, ArtifactError
+from predictor.features import matrix
+from predictor.manifest import Manifest
+from predictor.snapshot import Snapshot
+from predictor.store import ArtifactStore, Pointer
+from retrainer.compare import Comparison
+from retrainer.evaluate import Scores, scores
+from retrainer.training import Data
+from retrainer.window import Window
+from schemas.hardware import Catalog
+
+log = structlog.get_logger()
+
+LIBRARIES = ("numpy", "onnx", "onnxruntime", "pandas", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether production moves to the new artifact, and why."""
+
+    promote: bool
+    reason: str
+
+
+def write(
+    comparison: Comparison, window: Window, snapshot: Snapshot, catalog: Catalog, target: str, folder: Path
+) -> Path:
+    """Write the champion, its snapshot and the catalog as one artifact under `folder`."""
+    features = matrix.names(comparison.vocabulary)
+    manifest = Manifest(
+        version="",
+        target=target,
+        created_at=datetime.now(UTC).replace(microsecond=0),
+        window_from=window.first.isoformat(),
+        window_to=window.last.isoformat(),
+        rows=len(window.training),
+        recipe=comparison.champion.recipe,
+        features=features,
+        features_digest=matrix.digest(features),
+        vocabulary=comparison.vocabulary,
+        imputed=comparison.imputed,
+        ranges=comparison.ranges,
+        interval=comparison.interval,
+        metrics=_metrics(comparison.champion.all),
+        catalog_digest=catalog.digest,
+        libraries={name: installed(name) for name in LIBRARIES} | {"python": platform.python_version()},
+        files={},
+    )
+
+    def write_files(draft: Path) -> None:
+        for path in comparison.folder.iterdir():
+            copyfile(path, draft / path.name)
+        snapshot.save(draft)
+
+    return artifacts.write(folder, manifest, catalog, write_files)
+
+
+def production(store: ArtifactStore, target: str) -> Artifact | None:
+    """What serves now; none if there is nothing, or nothing that this version can load."""
+    pointer = store.pointer(target)
+    if pointer is None:
+        return None
+    try:
+        return artifacts.load(store.folder(target, pointer.version))
+    except ArtifactError as error:
+        log.warning("production cannot be loaded, so nothing is compared with it", reason=str(error))
+        return None
+
+
+def served_scores(artifact: Artifact, held_out: Data) -> Scores:
+    """How an artifact, with its own snapshot, predicts the held-out attempts."""
+    pairs = artifact.pairs(
+        held_out.pairs.jobs,
+        held_out.pairs.job,
+        artifact.table.index(held_out.rows["hardware_type"].tolist()),
+    )
+    predicted = np.exp(artifact.model.predict(pairs, artifact.matrix(pairs)).mean)
+    return scores(predicted, np.exp(held_out.y))
+
+
+def decide(comparison: Comparison, serving: Scores | None, pointer: Pointer | None, margin: float) -> Decision:
+    """The promotion gate.
+
+    Parameters
+    ----------
+    serving
+        Scores of the model in production on the same attempts.
+    margin
+        Points of w20 that the new model may be worse by.
+    """
+    found = comparison.champion.all
+    assert found is not None
+    if pointer and pointer.pinned:
+        return Decision(False, f"production is pinned to {pointer.version}")
+    if serving and found.w20 < serving.w20 - margin:
+        return Decision(False, f"w20 {found.w20} is worse than production's {serving.w20} by more than {margin}")
+    beaten, baseline = comparison.champion_on_lookup, comparison.lookup
+    if baseline.n and beaten.w20 < baseline.w20 - margin:
+        return Decision(False, f"w20 {beaten.w20} is worse than the lookup table's {baseline.w20} where it answers")
+    return Decision(True, f"w20 {found.w20} on {found.n} held-out attempts, production {serving and serving.w20}")
+
+
+def move(store: ArtifactStore, target: str, version: str, reason: str, pointer: Pointer | None) -> Pointer:
+    """Move production to `version` from where `pointer` says that it is.
+
+    Raises
+    ------
+    PointerMoved
+        If it is not there any more.
+    """
+    expected = pointer.version if pointer else None
+    moved = Pointer(version=version, previous=expected, reason=reason, moved_at=datetime.now(UTC))
+    store.move(target, moved, expected)
+    return moved
+
+
+def _metrics(found: Scores | None) -> dict[str, float]:
+    assert found is not None
+    return {name: float(getattr(found, name)) for name in ("n", "w20", "w10", "w5", "mdape", "ratio")}

@@ -1,0 +1,49 @@
+"""Recipes: what a night may train, declared in one place.
+
+A recipe fits the rows of a window and writes the files that :class:`predictor.model.Model` serves. The best on
+the held-out day is the champion; `paper` stays in every report.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from predictor.boosted import BoostedTrees
+from predictor.cascade import BinnedCascade
+from predictor.features.matrix import Matrix
+from predictor.model import GRAPH_FILE
+from retrainer.export import export
+from retrainer.training import Data
+
+
+class Recipe(Protocol):
+    """One way to learn throughput."""
+
+    def fit(self, data: Data, features: Matrix) -> None:
+        """Learn ``data.y`` from rows in the order of submission and their (n, features) matrix."""
+
+    def save(self, folder: Path) -> None:
+        """Write the serving form."""
+
+
+class Trees:
+    """Trees over the feature matrix alone, served as one ONNX graph."""
+
+    def __init__(self, estimator: BoostedTrees | BinnedCascade) -> None:
+        self.estimator = estimator
+
+    def fit(self, data: Data, features: Matrix) -> None:
+        """See :class:`Recipe`."""
+        self.estimator.fit(features, data.y)
+
+    def save(self, folder: Path) -> None:
+        """See :class:`Recipe`."""
+        (folder / GRAPH_FILE).write_bytes(export(self.estimator))
+
+
+#: Name to a builder that takes the number of processes that it may use.
+RECIPES: dict[str, Callable[[int], Recipe]] = {
+    "boosted": lambda n_jobs: Trees(BoostedTrees()),
+    "paper": lambda n_jobs: Trees(BinnedCascade(n_jobs=n_jobs)),
+    "cascade-median": lambda n_jobs: Trees(BinnedCascade(combination="median", n_jobs=n_jobs)),
+}

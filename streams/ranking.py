@@ -1,0 +1,84 @@
+"""The ranking worker: submissions in, preference lists out. It waits for nothing but Kafka."""
+
+import threading
+from collections.abc import Sequence
+
+import structlog
+
+from predictor.ranking import Policy
+from predictor.router import Router
+from predictor.store import open_store
+from schemas.codec import Rejected, decode, encode
+from schemas.events import JobSubmitted
+from schemas.topics import PREFERENCES, SUBMITTED
+from streams import metrics
+from streams.consume import BatchLoop, Message
+from streams.dead_letters import DeadLetters
+from streams.kafka import CheckedProducer
+from streams.redis_client import connect
+from streams.settings import Settings
+from streams.switch_store import FollowedSwitches, SwitchStore
+
+log = structlog.get_logger(__name__)
+
+WORKER = "ranking"
+#: Jobs ranked together. At saturation a larger batch is hardly faster, and a list waits for its whole batch.
+BATCH_SIZE = 64
+REFRESH_EVERY_S = 2.0
+
+LISTS = metrics.counter(
+    "leap_preference_lists_total",
+    "Preference lists by outcome: ranked, or the reason for no opinion.",
+    "A growing reason names what to mend; `no artifact` needs a night, `internal error` is a bug: see the log.",
+    ["outcome"],
+)
+
+
+class Ranking:
+    """Ranks batches of submissions. A message that is not a submission becomes a dead letter.
+
+    A batch that is delivered again is ranked again: a scheduler may see two lists of one attempt, equal but
+    for the time, and the artifact where it moved meanwhile.
+    """
+
+    def __init__(self, router: Router, producer: CheckedProducer, dead_letters: DeadLetters, topic: str) -> None:
+        self._router = router
+        self._producer = producer
+        self._dead_letters = dead_letters
+        self._topic = topic
+
+    def handle(self, batch: Sequence[Message]) -> None:
+        """Answer every submission of a batch."""
+        submissions = []
+        for message in batch:
+            try:
+                submissions.append(decode(message.value, JobSubmitted))
+            except Rejected as rejected:
+                self._dead_letters.add(message, str(rejected))
+        for answer in self._router.rank_many(submissions):
+            outcome = answer.no_opinion or "ranked"
+            LISTS.labels(outcome.partition(":")[0]).inc()
+            self._producer.produce(self._topic, encode(answer), answer.attempt_id.encode())
+
+
+def ranking_loop(settings: Settings, stop: threading.Event) -> BatchLoop:
+    """The worker's loop, with artifact and switches followed in the background until `stop`."""
+    switches = FollowedSwitches(lambda: SwitchStore(connect(settings.redis_url), settings.redis_prefix))
+    router = Router(
+        open_store(settings.artifacts),
+        policy=lambda: Policy(switches.current, settings.premium_efficiency),
+    )
+    if not router.refresh():
+        log.warning("no artifact in production: every list is empty until a night has published one")
+    switches.follow(stop)
+    router.follow(REFRESH_EVERY_S, stop)
+    producer = CheckedProducer(settings)
+    ranking = Ranking(router, producer, DeadLetters(settings, producer, WORKER), settings.topic(PREFERENCES))
+    return BatchLoop(
+        settings,
+        WORKER,
+        [settings.topic(SUBMITTED)],
+        ranking.handle,
+        outputs=producer,
+        batch_size=BATCH_SIZE,
+    )
