@@ -1,0 +1,227 @@
+"""What a launcher links in to tell Leap about its attempts, and to hear which hardware Leap prefers.
+
+Nothing here may hold up or break a launch: a call returns at once and never raises, whatever the broker does.
+What could not be queued is counted, and logged once a minute.
+"""
+
+import atexit
+import os
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Self, TypeVar
+
+import msgspec
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from predictor.families import family
+from schemas.codec import decode
+from schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
+from schemas.topics import ALLOCATED, COMPLETED, SUBMITTED
+from streams.kafka import producer_config
+from streams.preferences import DEADLINE_EXCEEDED, PreferenceFollower
+from streams.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+CLOSE_S = 5.0
+LOG_EVERY_S = 60.0
+# Beyond either, events are dropped; both are reached only while the broker is away.
+QUEUE = {"queue.buffering.max.messages": 100_000, "queue.buffering.max.kbytes": 65_536}
+
+Fields = Mapping[str, Any]
+JobEvent = TypeVar("JobEvent", JobSubmitted, JobAllocated, JobCompleted)
+
+
+class Counts(NamedTuple):
+    """What became of the events.
+
+    Attributes
+    ----------
+    queued
+        Taken from the launcher.
+    delivered, failed
+        Of those, acknowledged by the broker, and refused by it or too late. The rest is on its way.
+    dropped
+        Never queued: not valid, the queue full, the launcher closed or forked.
+    """
+
+    queued: int
+    delivered: int
+    failed: int
+    dropped: int
+
+
+class Launcher:
+    """Sends a launcher's events. Safe to use from many threads.
+
+    Create it once a process, after any fork: a child's copy drops everything. Events are sent in the
+    background, once per call and in order (idempotent producer). Message timestamps are the time of sending,
+    for retention counts from them and a backfill of old events must stay; event times are in the events.
+
+    Parameters
+    ----------
+    settings
+        Where the broker is.
+    follow_preferences
+        Read the preference lists too, for `preference`. Each process that does reads the whole topic from
+        its end; where launchers are many, rank in process with :class:`predictor.router.Router` instead.
+
+    Raises
+    ------
+    confluent_kafka.KafkaException
+        If a Kafka property in `settings` is not valid. A broker that is away is not an error.
+
+    Examples
+    --------
+    ::
+
+        with Launcher(Settings.from_environment(os.environ)) as launcher:
+            launcher.submitted(JobSubmitted(...))
+            launcher.allocated({"attempt_id": "a-1", "hardware_type": "H100-SXM-80GB", ...})
+    """
+
+    def __init__(self, settings: Settings, follow_preferences: bool = False) -> None:
+        self._settings = settings
+        self._process = os.getpid()
+        self._config = QUEUE | producer_config(settings) | {"error_cb": self._heard}
+        self._producer = Producer(self._config)
+        self._follower = PreferenceFollower(settings) if follow_preferences else None
+        self._lock = threading.Lock()
+        self._queued = self._delivered = self._failed = self._dropped = 0
+        self._log_at = 0.0
+        self._closed = False
+        atexit.register(self.close)
+
+    def submitted(self, event: JobSubmitted | Fields) -> bool:
+        """An attempt is about to start; whether it was queued. Key: attempt_id.
+
+        Parameters
+        ----------
+        event
+            The event, or its fields, which cannot raise where they are written down.
+        """
+        return self._send(SUBMITTED, JobSubmitted, event)
+
+    def allocated(self, event: JobAllocated | Fields) -> bool:
+        """An attempt got its hardware; whether it was queued. Key: attempt_id."""
+        return self._send(ALLOCATED, JobAllocated, event)
+
+    def completed(self, event: JobCompleted | Fields) -> bool:
+        """An attempt ended; whether it was queued. Key: its family."""
+        return self._send(COMPLETED, JobCompleted, event)
+
+    def preference(self, attempt_id: str, deadline: float) -> PreferenceList:
+        """Wait for the preference list of an attempt that was submitted here. Never raises.
+
+        Parameters
+        ----------
+        attempt_id
+            Of a submission that this launcher sent.
+        deadline
+            Seconds to wait at most.
+
+        Returns
+        -------
+        PreferenceList
+            With `no_opinion` where there is none in time; one with `shadow` is not to be acted on.
+        """
+        found = None
+        if self._follower is not None and self._process == os.getpid():
+            with suppress(Exception):
+                found = self._follower.wait(attempt_id, deadline)
+        return found or PreferenceList(
+            attempt_id=attempt_id, no_opinion=DEADLINE_EXCEEDED, decided_at=datetime.now(UTC)
+        )
+
+    @property
+    def counts(self) -> Counts:
+        """What became of the events so far."""
+        if not self._closed and self._process == os.getpid():
+            self._producer.poll(0)
+        with self._lock:
+            return Counts(self._queued, self._delivered, self._failed, self._dropped)
+
+    def close(self, deadline: float = CLOSE_S) -> int:
+        """Send what is queued; runs at exit if nobody calls it. Never raises.
+
+        Parameters
+        ----------
+        deadline
+            Seconds that it may take.
+
+        Returns
+        -------
+        int
+            Events that the broker has not acknowledged, and never will have from here.
+        """
+        if self._closed or self._process != os.getpid():
+            return 0
+        self._closed = True
+        atexit.unregister(self.close)
+        try:
+            if self._follower is not None:
+                self._follower.close()
+            self._producer.flush(deadline)
+            self._producer.purge()
+            self._producer.poll(0)
+        except Exception as error:
+            log.error("launcher not closed", error=repr(error))
+        lost = self._queued - self._delivered
+        if lost:
+            log.error("events lost at the end", lost=lost, of=self._queued)
+        return lost
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _send(self, topic: str, event_type: type[JobEvent], event: JobEvent | Fields) -> bool:
+        if self._closed or self._process != os.getpid():
+            return self._drop(topic, "closed" if self._closed else "forked; create a launcher in each process")
+        try:
+            value = msgspec.json.encode(event)
+            checked = decode(value, event_type)  # a struct made in Python is not validated before
+            if self._follower is not None and event_type is JobSubmitted:
+                self._follower.expect(checked.attempt_id)
+            key = family(checked.job_name) if isinstance(checked, JobCompleted) else checked.attempt_id
+            self._producer.produce(self._settings.topic(topic), value, key.encode(), on_delivery=self._told)
+            with self._lock:
+                self._queued += 1
+            self._producer.poll(0)
+            return True
+        except BufferError:
+            return self._drop(topic, "the queue is full; the broker is away or too slow")
+        except Exception as error:  # whatever is wrong with an event, the launch goes on
+            if isinstance(error, KafkaException) and error.args[0].fatal():
+                self._producer = Producer(self._config)
+            return self._drop(topic, f"{type(error).__name__}: {error}")
+
+    def _told(self, error: KafkaError | None, message: Message) -> None:
+        with self._lock:
+            if error is None:
+                self._delivered += 1
+            else:
+                self._failed += 1
+        if error is not None:
+            self._log("event not delivered", message.topic(), error.str())
+
+    def _heard(self, error: KafkaError) -> None:
+        self._log("broker", None, error.str())
+
+    def _drop(self, topic: str, reason: str) -> bool:
+        with self._lock:
+            self._dropped += 1
+        self._log("event dropped", topic, reason)
+        return False
+
+    def _log(self, what: str, topic: str | None, reason: str) -> None:
+        with suppress(Exception):  # standard error may be gone
+            if time.monotonic() >= self._log_at:
+                self._log_at = time.monotonic() + LOG_EVERY_S
+                log.warning(what, topic=topic, reason=reason, dropped=self._dropped, failed=self._failed)

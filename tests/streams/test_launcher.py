@@ -1,0 +1,207 @@
+"""The launcher: what it sends, and that nothing which goes wrong reaches the launch."""
+
+import multiprocessing
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from multiprocessing.queues import SimpleQueue
+
+import msgspec
+import pytest
+
+from predictor.families import family
+from schemas.codec import encode
+from schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
+from schemas.launch import LaunchConfig
+from schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED
+from streams import launcher as module
+from streams.consume import Message
+from streams.kafka import CheckedProducer
+from streams.launcher import Counts, Launcher
+from streams.preferences import DEADLINE_EXCEEDED
+from streams.ranges import read_range
+from streams.settings import Settings
+
+START = datetime(2024, 3, 1, 8, tzinfo=UTC)
+CONFIG = LaunchConfig(num_trainers=2, accelerators_per_trainer=8)
+ABSENT = Settings.from_environment({"LEAP_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"})
+
+
+def submission(attempt_id: str = "a-1") -> JobSubmitted:
+    return JobSubmitted(
+        attempt_id=attempt_id, job_name="bert-20240301", model_type="bert", submitted_at=START, config=CONFIG
+    )
+
+
+ALLOCATION = JobAllocated(attempt_id="a-1", hardware_type="H200-NVL", hosts=2, accelerators=16, allocated_at=START)
+COMPLETION = JobCompleted(
+    attempt_id="a-1",
+    job_name="bert-20240301",
+    hardware_type="H200-NVL",
+    started_at=START,
+    finished_at=START + timedelta(hours=1),
+    status="succeeded",
+    measurements={"throughput": 812.5},
+)
+
+
+@pytest.fixture
+def absent() -> Iterator[Launcher]:
+    with Launcher(ABSENT) as launcher:
+        yield launcher
+        launcher.close(0.0)
+
+
+def messages(settings: Settings, topic: str) -> list[Message]:
+    return list(read_range(settings, settings.topic(topic), None, None))
+
+
+def test_events_arrive_whole_under_their_keys(topics: Settings) -> None:
+    before = datetime.now(UTC) - timedelta(seconds=5)
+    with Launcher(topics) as launcher:
+        assert launcher.submitted(submission())
+        assert launcher.allocated(ALLOCATION)
+        assert launcher.completed(COMPLETION)
+        assert launcher.close() == 0
+        assert launcher.counts == Counts(queued=3, delivered=3, failed=0, dropped=0)
+    for topic, event, key in (
+        (SUBMITTED, submission(), b"a-1"),
+        (ALLOCATED, ALLOCATION, b"a-1"),
+        (COMPLETED, COMPLETION, family("bert-20240301").encode()),
+    ):
+        (message,) = messages(topics, topic)
+        assert (message.key, message.value) == (key, encode(event))
+        assert message.timestamp_ms >= before.timestamp() * 1000  # or retention would delete a backfill
+
+
+def test_fields_are_as_good_as_a_struct(topics: Settings) -> None:
+    with Launcher(topics) as launcher:
+        assert launcher.submitted(msgspec.to_builtins(submission()))
+        assert launcher.completed({**msgspec.structs.asdict(COMPLETION), "region": "east"})
+    assert messages(topics, SUBMITTED)[0].value == encode(submission())
+    assert b'"region":"east"' in (messages(topics, COMPLETED)[0].value or b"")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        JobSubmitted(attempt_id="", job_name="b", model_type="b", submitted_at=START, config=CONFIG),
+        JobSubmitted(attempt_id="x" * 513, job_name="b", model_type="b", submitted_at=START, config=CONFIG),
+        {"attempt_id": "a-1"},
+        {},
+        {"attempt_id": object()},
+        {"x": "y" * 1_100_000},
+        None,
+        7,
+        ALLOCATION,
+    ],
+)
+def test_invalid_event_is_dropped_and_counted(absent: Launcher, event: JobSubmitted) -> None:
+    assert absent.submitted(event) is False
+    assert absent.counts == Counts(queued=0, delivered=0, failed=0, dropped=1)
+
+
+def test_broker_away_never_raises_and_the_end_reports_what_was_left(absent: Launcher) -> None:
+    for number in range(100):
+        assert absent.submitted(submission(f"a-{number}"))
+    assert absent.counts == Counts(queued=100, delivered=0, failed=0, dropped=0)
+    assert absent.close(0.1) == 100
+    assert absent.counts.failed == 100
+    assert absent.close() == 0
+    assert absent.submitted(submission()) is False
+
+
+def test_full_queue_drops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(module.QUEUE, "queue.buffering.max.messages", 10)
+    with Launcher(ABSENT) as launcher:
+        assert [launcher.allocated(ALLOCATION) for _ in range(12)] == [True] * 10 + [False] * 2
+        assert launcher.counts.dropped == 2
+        launcher.close(0.0)
+
+
+def test_events_that_time_out_are_counted_as_failed() -> None:
+    address = {"LEAP_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "LEAP_KAFKA_MESSAGE_TIMEOUT_MS": "20"}
+    with Launcher(Settings.from_environment(address)) as launcher:
+        assert launcher.submitted(submission())
+        assert launcher.close(10.0) == 1
+        assert launcher.counts == Counts(queued=1, delivered=0, failed=1, dropped=0)
+
+
+def test_many_threads_lose_nothing(topics: Settings) -> None:
+    with Launcher(topics) as launcher:
+
+        def send(thread: int) -> None:
+            for number in range(200):
+                launcher.submitted(submission(f"{thread}-{number}"))
+
+        threads = [threading.Thread(target=send, args=(thread,)) for thread in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert launcher.close() == 0
+        assert launcher.counts == Counts(queued=1600, delivered=1600, failed=0, dropped=0)
+    assert len({message.key for message in messages(topics, SUBMITTED)}) == 1600
+
+
+def _send_in_child(launcher: Launcher, answers: "SimpleQueue[bool]") -> None:
+    answers.put(launcher.submitted(submission()))
+    answers.put(launcher.close() == 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_copy_in_a_forked_child_drops(absent: Launcher) -> None:
+    context = multiprocessing.get_context("fork")
+    answers: SimpleQueue[bool] = context.SimpleQueue()
+    child = context.Process(target=_send_in_child, args=(absent, answers))
+    child.start()
+    child.join(10)
+    assert child.exitcode == 0
+    assert [answers.get(), answers.get()] == [False, True]
+    assert absent.submitted(submission())
+
+
+def test_events_of_a_script_that_never_closes_are_sent(topics: Settings) -> None:
+    script = """
+import os
+from streams.launcher import Launcher
+from streams.settings import Settings
+launcher = Launcher(Settings.from_environment(os.environ))
+assert launcher.submitted({"attempt_id": "a-1", "job_name": "bert", "model_type": "bert",
+    "submitted_at": "2024-03-01T08:00:00Z", "config": {"num_trainers": 1, "accelerators_per_trainer": 8}})
+"""
+    subprocess.run([sys.executable, "-c", script], env=topics.to_environment() | {"PYTHONPATH": "."}, check=True)
+    assert [message.key for message in messages(topics, SUBMITTED)] == [b"a-1"]
+
+
+def test_preference_list_of_an_attempt_is_heard(topics: Settings) -> None:
+    answer = PreferenceList(attempt_id="a-2", model_type="bert", no_opinion="no artifact", decided_at=START)
+    producer = CheckedProducer(topics)
+    with Launcher(topics, follow_preferences=True) as launcher:
+        for attempt_id in ("a-1", "a-2"):
+            launcher.submitted(submission(attempt_id))
+        for value in (
+            b"no JSON",
+            encode(msgspec.structs.replace(answer, attempt_id="other")),
+            encode(answer),
+        ):
+            producer.produce(topics.topic(PREFERENCES), value)
+        producer.flush()
+        assert launcher.preference("a-2", deadline=10.0) == answer
+        for attempt_id in ("a-1", "a-2", "other"):  # unanswered, already handed out, of another launcher
+            late = launcher.preference(attempt_id, deadline=0.05)
+            assert (late.attempt_id, late.ranked) == (attempt_id, ())
+            assert late.no_opinion == DEADLINE_EXCEEDED == "deadline exceeded"
+
+
+def test_preference_with_the_broker_away_is_an_empty_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.preferences.READY_S", 0.05)
+    with Launcher(ABSENT, follow_preferences=True) as launcher:
+        launcher.submitted(submission())
+        assert launcher.preference("a-1", deadline=0.05).no_opinion == DEADLINE_EXCEEDED
+        assert launcher.preference("a-1", deadline=float("nan")).no_opinion == DEADLINE_EXCEEDED
+        launcher.close(0.0)
+    with Launcher(ABSENT) as launcher:
+        assert launcher.preference("a-1", deadline=60.0).no_opinion == DEADLINE_EXCEEDED
