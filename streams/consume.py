@@ -144,7 +144,7 @@ class BatchLoop:
             self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
         )
         try:
-            while not self._stop.is_set():
+            while not self.stopping:
                 batch = self._take()
                 batch = self._retry(self._work, batch)
                 self._retry(self._commit, batch)
@@ -231,14 +231,14 @@ class BatchLoop:
     def _wait(self, batch: list[Message], seconds: float) -> list[Message]:
         """Stay in the group while a batch waits; drop what is revoked meanwhile, or all if we are to stop."""
         self._revoked = set()
+        self._consumer.pause(self._consumer.assignment())
         until = self._clock() + seconds
-        while self._clock() < until and not self._stop.is_set():
-            self._consumer.pause(self._consumer.assignment())
+        while self._clock() < until and not self._revoked and not self.stopping:
             slipped = self._consumer.poll(POLL_S)
-            if slipped is not None:  # of a partition that was assigned only now
+            if slipped is not None:  # of a partition that was assigned in the same call
                 self._slipped.append(slipped)
         self._consumer.resume(self._consumer.assignment())
-        if self._stop.is_set():
+        if self.stopping:
             return []
         return [message for message in batch if (message.topic, message.partition) not in self._revoked]
 
@@ -250,6 +250,7 @@ class BatchLoop:
         log.info("partitions assigned", worker=self.worker, partitions=sorted(self._at_end))
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.resume(partitions)  # one that is paused when it goes would be paused when it comes again
         revoked = {(partition.topic, partition.partition) for partition in partitions}
         self._revoked |= revoked
         self._slipped = [raw for raw in self._slipped if (raw.topic(), raw.partition()) not in revoked]

@@ -8,7 +8,7 @@ Measured of Tansu 0.6.0 with confluent-kafka 2.16:
 - Topics have ids, and a topic that is created again has another one.
 - ``offsets_for_times`` answers 0 for any time. The queried end of a partition is too low by all but the
   first message of the last batch; that of a fetch, and of the end-of-partition event, is right.
-- ``describe_configs`` does not answer; CreatePartitions is missing.
+- CreatePartitions is missing.
 - Aborted transactions are visible.
 - librdkafka crashes (SIGSEGV) when a topic is deleted and created under a running consumer.
 """

@@ -1,0 +1,99 @@
+"""The backends and the data that tests run on.
+
+``LEAP_TEST_BACKEND=embedded`` (the default) runs the suite on the embedded broker and store, ``real`` on
+Apache Kafka and Redis, which are started here and whose absence is a failure.
+"""
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schemas.topics import load_topics
+from streams.embedded import Pair, embedded_pair
+from streams.settings import Settings
+from streams.topics import ensure_topics
+from tests.services import ROOT, real_pair
+
+BACKEND = os.environ.get("LEAP_TEST_BACKEND", "embedded")
+
+
+@pytest.fixture(scope="session")
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Run a broker and a store for the whole session."""
+    start = {"embedded": embedded_pair, "real": real_pair}[BACKEND]
+    with start(tmp_path_factory.mktemp("backend")) as pair:
+        yield pair
+
+
+@pytest.fixture(scope="session")
+def kafka(backend: Pair) -> str:
+    """Bootstrap servers of the running broker."""
+    return backend.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def store(backend: Pair) -> str:
+    """URL of the running store."""
+    return backend.redis_url
+
+
+@pytest.fixture
+def settings(kafka: str, store: str) -> Settings:
+    """Settings with topics, groups and keys that no other test uses; sessions last 1 s."""
+    fresh = uuid.uuid4().hex[:8]
+    return Settings.from_environment(
+        {
+            "LEAP_KAFKA_BOOTSTRAP_SERVERS": kafka,
+            "LEAP_KAFKA_SESSION_TIMEOUT_MS": "1000",
+            "LEAP_KAFKA_HEARTBEAT_INTERVAL_MS": "300",
+            "LEAP_REDIS_URL": store,
+            "LEAP_TOPIC_PREFIX": f"{fresh}-",
+            "LEAP_REDIS_PREFIX": fresh,
+        }
+    )
+
+
+@pytest.fixture
+def topics(settings: Settings) -> Settings:
+    """The same settings, once every declared topic exists."""
+    ensure_topics(settings, load_topics().values())
+    return settings
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of public data, beside the checkout or where LEAP_SHARED_DATA says.
+
+    It is not part of the repository, so what needs it is skipped without it; a folder that is named but not
+    there is a mistake.
+    """
+    named = os.environ.get("LEAP_SHARED_DATA")
+    folder = Path(named) if named else ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        if named:
+            pytest.fail(f"LEAP_SHARED_DATA={named} is not a folder")
+        pytest.skip(f"no public data in {folder}")
+    return folder
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "real(reason): runs on Apache Kafka and Redis only")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what the embedded pair cannot do."""
+    if BACKEND != "real":
+        left_out = [item for item in items if item.get_closest_marker("real")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("real")]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In CI a skipped test is a failure, unless the public data are not there."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = [str(report.longrepr) for report in reporter.stats.get("skipped", ())] if reporter else []
+    if os.environ.get("LEAP_CI") == "1" and any("no public data" not in reason for reason in skipped):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
