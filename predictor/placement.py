@@ -1,7 +1,6 @@
 """Placement: from predicted throughput to an order of hardware types, with a reason for each left out."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +10,22 @@ from predictor.jobs import Floats, HardwareTable, Indices, Jobs
 from schemas.events import Objective
 from schemas.hardware import SPECIFICATIONS
 
+Codes = NDArray[np.int8]
 Flags = NDArray[np.bool_]
 
 _MEMORY_GB = SPECIFICATIONS.index("memory_gb")
 
-NO_SPECIFICATION = "no specification in the catalog"
-NO_PRICE = "no price in the catalog"
-NO_MEMORY = "memory cannot hold the job"
-NO_PREDICTION = "no prediction"
-NOT_EFFICIENT = "premium, and less throughput per cost than the best standard type"
-TOO_LATE = "would finish after the deadline"
+#: Why a pair is excluded; of several reasons the last holds. The first means that it is not.
+REASONS: tuple[str | None, ...] = (
+    None,
+    "no prediction",
+    "memory cannot hold the job",
+    "no price in the catalog",
+    "no specification in the catalog",
+    "premium, and less throughput per cost than the best standard type",
+    "would finish after the deadline",
+)
+RANKED, NO_PREDICTION, NO_MEMORY, NO_PRICE, NO_SPECIFICATION, NOT_EFFICIENT, TOO_LATE = range(len(REASONS))
 
 #: Least bytes that training keeps per trainable value: weights and gradients. What an optimizer adds varies
 #: too much to exclude hardware by it.
@@ -41,13 +46,13 @@ class Placement:
     score
         What a job's candidates are sorted by, descending.
     reason
-        Why a pair is excluded; None where it is ranked.
+        Position in `REASONS`.
     """
 
     cost_per_hour: Floats
     per_cost: Floats
     score: Floats
-    reason: NDArray[Any]
+    reason: Codes
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ def place(
     cost = jobs.accelerators[job] * table.price[hardware]
     with np.errstate(invalid="ignore", divide="ignore"):
         per_cost = throughput / cost
-    reason: NDArray[Any] = np.full(len(job), None, dtype=object)
+    reason: Codes = np.zeros(len(job), dtype=np.int8)
     reason[~np.isfinite(throughput)] = NO_PREDICTION
     reason[_too_small(jobs, table, job, hardware)] = NO_MEMORY
     reason[np.isnan(table.price[hardware])] = NO_PRICE
@@ -114,10 +119,10 @@ def _too_small(jobs: Jobs, table: HardwareTable, job: Indices, hardware: Indices
 
 
 def _exclude_premium(
-    reason: NDArray[Any], job: Indices, per_cost: Floats, premium: Flags, jobs: int, efficiency: float
+    reason: Codes, job: Indices, per_cost: Floats, premium: Flags, jobs: int, efficiency: float
 ) -> None:
     """If only premium types are eligible they all stay."""
-    eligible = np.equal(reason, None)
+    eligible = reason == RANKED
     best_standard = np.full(jobs, -np.inf)
     standard = eligible & ~premium
     np.maximum.at(best_standard, job[standard], per_cost[standard])
@@ -127,7 +132,7 @@ def _exclude_premium(
 def _score(
     per_cost: Floats,
     throughput: Floats,
-    reason: NDArray[Any],
+    reason: Codes,
     job: Indices,
     goals: list[Goal],
 ) -> Floats:
@@ -141,6 +146,6 @@ def _score(
             continue
         # Cheapest by deadline: for a given number of samples, cost falls as throughput per cost rises.
         with np.errstate(invalid="ignore", divide="ignore"):
-            late = rows & np.equal(reason, None) & ~(goal.samples / throughput <= goal.seconds)
+            late = rows & (reason == RANKED) & ~(goal.samples / throughput <= goal.seconds)
         reason[late] = TOO_LATE
     return score

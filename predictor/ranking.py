@@ -9,8 +9,9 @@ import numpy as np
 from predictor.artifact import Artifact
 from predictor.evidence import Evidence, evidence
 from predictor.features import history
+from predictor.features.matrix import Matrix
 from predictor.jobs import Floats, Jobs, columns, seconds
-from predictor.placement import Goal, Placement, order, place
+from predictor.placement import RANKED, REASONS, Goal, Placement, order, place
 from predictor.switches import Switches
 from schemas.events import ExcludedCandidate, JobSubmitted, PreferenceList, RankedCandidate
 
@@ -39,7 +40,7 @@ class _Scored:
     upper: Floats
     placement: Placement
     evidence: Evidence
-    served: dict[str, Floats]
+    served: Matrix
 
 
 def no_opinion(submission: JobSubmitted, reason: str, now: datetime) -> PreferenceList:
@@ -103,14 +104,20 @@ def _rank_asked(
                 pinned=submission.pinned,
                 artifact=artifact.manifest.version,
                 candidates=submission.candidates,
-                served_history={
-                    name: tuple(values[rows.start : rows.stop].tolist()) for name, values in scored.served.items()
-                },
+                served_history=_served(scored.served[rows.start : rows.stop]),
                 shadow=policy.switches.mode(submission.model_type, family) == "shadow",
                 decided_at=now,
             )
         )
     return answers
+
+
+def _served(values: Matrix) -> dict[str, tuple[float | None, ...]]:
+    """History features of one job's candidates; once where they do not depend on the hardware type."""
+    columns = dict(zip(history.FEATURES, values.T.tolist(), strict=True))
+    return {
+        name: tuple(column if name.startswith("family_hardware") else column[:1]) for name, column in columns.items()
+    }
 
 
 def _goal(submission: JobSubmitted, switches: Switches) -> Goal:
@@ -142,7 +149,7 @@ def _score(
         upper=np.exp(upper),
         placement=place(jobs, artifact.table, job, hardware, throughput, goals, policy.premium_efficiency),
         evidence=found,
-        served={name: matrix[:, features.index(name)] for name in history.FEATURES},
+        served=matrix[:, [features.index(name) for name in history.FEATURES]],
     )
 
 
@@ -151,17 +158,17 @@ def _candidates(
 ) -> tuple[tuple[RankedCandidate, ...], tuple[ExcludedCandidate, ...]]:
     """Ranked, best first, and excluded, in the order asked."""
     placement = scored.placement
-    kept = [position for position, row in enumerate(rows) if placement.reason[row] is None]
+    kept = [position for position, row in enumerate(rows) if placement.reason[row] == RANKED]
     best_first = order([names[position] for position in kept], placement.score[[rows[p] for p in kept]])
     ranked = tuple(_ranked(names[kept[place]], rows[kept[place]], scored) for place in best_first)
     excluded = tuple(
         ExcludedCandidate(
             hardware_type=names[position],
-            reason=placement.reason[row],
+            reason=REASONS[placement.reason[row]] or "",
             throughput=float(scored.throughput[row]) if np.isfinite(scored.throughput[row]) else None,
         )
         for position, row in enumerate(rows)
-        if placement.reason[row] is not None
+        if placement.reason[row] != RANKED
     )
     return ranked, excluded
 

@@ -179,3 +179,13 @@ def open_store(url: str, cache: Path | None = None) -> ArtifactStore:
     from predictor.remote_store import RemoteStore  # fsspec is not paid for by a launcher with local artifacts
 
     return RemoteStore(url, cache or Path.home() / ".cache" / "leap")
+
+
+def prune(store: ArtifactStore, target: str, keep: int) -> list[str]:
+    """Remove all but the newest `keep`, the one in production and the one to roll back to; returns the removed."""
+    pointer = store.pointer(target)
+    needed = {pointer.version, pointer.previous} if pointer else set()
+    doomed = [version for version in store.versions(target)[:-keep] if version not in needed]
+    for version in doomed:
+        store.remove(target, version)
+    return doomed

@@ -51,10 +51,12 @@ def scores(predicted: Floats, measured: Floats) -> Scores:
         return Scores(0, nan, nan, nan, nan, nan, 0.0)
     ratio = predicted[covered] / measured[covered]
     error = np.abs(ratio - 1.0)
-    within = [round(100.0 * float(np.mean(error <= limit)), 1) for limit in (0.20, 0.10, 0.05)]
+    w20, w10, w5 = (round(100.0 * float(np.mean(error <= limit)), 1) for limit in (0.20, 0.10, 0.05))
     return Scores(
-        int(covered.sum()),
-        *within,
+        n=int(covered.sum()),
+        w20=w20,
+        w10=w10,
+        w5=w5,
         mdape=round(100.0 * float(np.median(error)), 1),
         ratio=round(float(np.median(ratio)), 3),
         coverage=round(100.0 * float(np.mean(covered)), 1),

@@ -18,7 +18,7 @@ import structlog
 
 from predictor.jobs import HardwareTable
 from predictor.snapshot import Snapshot
-from predictor.store import ArtifactStore
+from predictor.store import ArtifactStore, prune
 from retrainer import publish
 from retrainer.compare import Row, compare
 from retrainer.evaluate import Scores
@@ -149,7 +149,8 @@ class Night:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         with self._step("prune"):
-            self._prune(plan)
+            self._partitions.prune(plan.night - timedelta(days=plan.keep_days))
+            prune(self._store, plan.target, plan.keep_artifacts)
         report = Report(
             night=plan.night.isoformat(),
             target=plan.target,
@@ -179,15 +180,6 @@ class Night:
         yield
         self._seconds[name] = round(time.monotonic() - started, 2)
         log.info("step finished", step=name, seconds=self._seconds[name])
-
-    def _prune(self, plan: Plan) -> None:
-        """Never the artifact in production, nor the one to roll back to."""
-        self._partitions.prune(plan.night - timedelta(days=plan.keep_days))
-        pointer = self._store.pointer(plan.target)
-        kept = {pointer.version, pointer.previous} if pointer else set()
-        for version in self._store.versions(plan.target)[: -plan.keep_artifacts]:
-            if version not in kept:
-                self._store.remove(plan.target, version)
 
     def _write(self, report: Report) -> None:
         folder = self._partitions.root / "reports"

@@ -11,9 +11,9 @@ import numpy as np
 import structlog
 
 from predictor import artifact as artifacts
-from predictor.artifact import Artifact, ArtifactError
+from predictor.artifact import Artifact
 from predictor.features import matrix
-from predictor.manifest import Manifest
+from predictor.manifest import ArtifactError, Manifest
 from predictor.snapshot import Snapshot
 from predictor.store import ArtifactStore, Pointer
 from retrainer.compare import Comparison

@@ -35,7 +35,7 @@ def normalise(rows: pd.DataFrame) -> pd.DataFrame:
     columns: dict[str, Any] = {
         name: rows[name].astype(object).where(rows[name].notna(), None) if name in rows else None for name in STRINGS
     }
-    targets = sorted(name for name in rows if str(name).startswith(MEASURED))
+    targets = sorted(name for name in map(str, rows.columns) if name.startswith(MEASURED))
     for name in (*FLOATS, *targets):
         columns[name] = rows[name].astype(np.float64) if name in rows else np.nan
     return pd.DataFrame(columns, index=rows.index).reset_index(drop=True)

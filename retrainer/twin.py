@@ -88,9 +88,12 @@ def _day(at: Floats) -> Ints:
 
 def _index(rows: pd.DataFrame, kind: str) -> pd.Index:
     columns = COLUMNS[kind]
+    index: pd.Index
     if len(columns) == 1:
-        return pd.Index(rows[columns[0]].astype(object))
-    return pd.MultiIndex.from_frame(rows[list(columns)].astype(object))
+        index = pd.Index(rows[columns[0]].to_numpy(dtype=object))
+    else:
+        index = pd.MultiIndex.from_frame(rows[list(columns)].astype(object))
+    return index
 
 
 def _states(index: pd.Index, at: Floats, y: Floats) -> _States:

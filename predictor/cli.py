@@ -1,0 +1,167 @@
+"""Commands that need an artifact and nothing else: ``leap rank`` and ``leap artifact``."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from predictor.manifest import FILE as MANIFEST
+from predictor.manifest import ArtifactError, decode
+from predictor.store import ArtifactStore, Pointer, PointerMoved, open_store, prune
+from schemas import codec
+from schemas.events import THROUGHPUT, JobSubmitted, PreferenceList
+
+app = typer.Typer(no_args_is_help=True, help="List, show, promote and remove artifacts.")
+
+Artifacts = Annotated[str, typer.Option(envvar="LEAP_ARTIFACTS", help="Path or fsspec URL of the artifacts.")]
+Target = Annotated[str, typer.Option(help="Prediction target.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")]
+Version = Annotated[str, typer.Argument(help="As `leap artifact list` names it.")]
+STORE = ".leap/artifacts"
+
+console = Console()
+
+
+def rank(
+    job: Annotated[Path, typer.Argument(help="A JobSubmitted event as JSON.", exists=True, dir_okay=False)],
+    artifacts: Artifacts = STORE,
+    version: Annotated[str | None, typer.Option(help="Rank with this artifact, not the one in production.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Rank the hardware types of one job and show every candidate."""
+    from predictor.router import Router  # loads ONNX Runtime, which the other commands need not wait for
+
+    try:
+        submission = codec.decode(job.read_bytes(), JobSubmitted)
+    except codec.Rejected as rejected:
+        raise fail(f"{job}: {rejected}. `leap schemas show job-submitted` tells what is expected") from None
+    router = Router(open_store(artifacts), version=version)
+    router.refresh()
+    [answer] = router.rank_many([submission])
+    if as_json:
+        print(codec.encode(answer).decode())
+    else:
+        console.print(as_table(answer))
+
+
+def as_table(answer: PreferenceList) -> Table:
+    """Every candidate of a preference list: the ranked, best first, then the excluded."""
+    title = f"{answer.attempt_id} · {answer.family} · {answer.artifact or 'no artifact'}"
+    if answer.no_opinion:
+        title += f" · no opinion: {answer.no_opinion}"
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    table.add_column("hardware type")
+    for name in ("samples/s", "80% interval", "USD/h", "score"):
+        table.add_column(name, justify="right")
+    table.add_column("basis, or why excluded")
+    for place, found in enumerate(answer.ranked, 1):
+        outside = f"; outside training: {', '.join(found.outside)}" if found.outside else ""
+        table.add_row(
+            str(place),
+            found.hardware_type + (" (pinned)" if found.hardware_type == answer.pinned else ""),
+            _number(found.throughput),
+            f"{_number(found.lower)} to {_number(found.upper)}",
+            f"{found.cost_per_hour:,.2f}",
+            _number(found.score),
+            f"{found.basis}, {found.observations} observations{outside}",
+        )
+    for left_out in answer.excluded:
+        table.add_row("–", left_out.hardware_type, _number(left_out.throughput), "", "", "", left_out.reason)
+    return table
+
+
+@app.command("list")
+def list_artifacts(artifacts: Artifacts = STORE, target: Target = THROUGHPUT, as_json: Json = False) -> None:
+    """All artifacts of a target, oldest first."""
+    store = open_store(artifacts)
+    pointer = store.pointer(target)
+    versions = store.versions(target)
+    if as_json:
+        print(msgspec.json.encode({"production": pointer, "versions": versions}).decode())
+        return
+    for version in versions:
+        print(f"{version}{'  in production' if pointer and pointer.version == version else ''}")
+    if not versions:
+        print(f"no artifacts of {target} under {artifacts}; `leap retrain` makes one")
+
+
+@app.command()
+def show(version: Version, artifacts: Artifacts = STORE, target: Target = THROUGHPUT) -> None:
+    """The manifest of one artifact, as JSON."""
+    print(_manifest(open_store(artifacts), target, version))
+
+
+@app.command()
+def promote(
+    version: Version,
+    artifacts: Artifacts = STORE,
+    target: Target = THROUGHPUT,
+    reason: Annotated[str, typer.Option(help="Why, for the record.")] = "promoted by hand",
+) -> None:
+    """Move production to an artifact."""
+    _move(open_store(artifacts), target, version, reason, pinned=False)
+
+
+@app.command()
+def pin(version: Version, artifacts: Artifacts = STORE, target: Target = THROUGHPUT) -> None:
+    """Move production to an artifact and hold it there: nights do not move it until `leap artifact promote`."""
+    _move(open_store(artifacts), target, version, "pinned by hand", pinned=True)
+
+
+@app.command()
+def rollback(artifacts: Artifacts = STORE, target: Target = THROUGHPUT) -> None:
+    """Move production back to what it was before."""
+    store = open_store(artifacts)
+    pointer = store.pointer(target)
+    if pointer is None or pointer.previous is None:
+        raise fail(f"production of {target} has no version before it; see `leap artifact list`")
+    _move(store, target, pointer.previous, f"rolled back from {pointer.version}", pinned=False)
+
+
+@app.command("prune")
+def prune_artifacts(
+    keep: Annotated[int, typer.Option(help="Newest artifacts to keep.", min=1)] = 30,
+    artifacts: Artifacts = STORE,
+    target: Target = THROUGHPUT,
+) -> None:
+    """Remove old artifacts, never the one in production nor the one before it."""
+    for version in prune(open_store(artifacts), target, keep):
+        print(f"removed {version}")
+
+
+def fail(message: str) -> typer.Exit:
+    """Say what is wrong on standard error; raise what is returned."""
+    typer.secho(message, fg="red", err=True)
+    return typer.Exit(1)
+
+
+def _manifest(store: ArtifactStore, target: str, version: str) -> str:
+    try:
+        data = (store.folder(target, version) / MANIFEST).read_bytes()
+        decode(data)
+        return data.decode()
+    except ArtifactError as error:
+        raise fail(str(error)) from None
+
+
+def _move(store: ArtifactStore, target: str, version: str, reason: str, *, pinned: bool) -> None:
+    from predictor.artifact import load  # loads ONNX Runtime
+
+    pointer = store.pointer(target)
+    expected = pointer.version if pointer else None
+    moved = Pointer(version=version, previous=expected, reason=reason, moved_at=datetime.now(UTC), pinned=pinned)
+    try:
+        load(store.folder(target, version))
+        store.move(target, moved, expected)
+    except (ArtifactError, PointerMoved) as error:
+        raise fail(str(error)) from None
+    print(f"production of {target}: {version} (was {expected}){', pinned' if pinned else ''}")
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"

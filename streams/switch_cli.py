@@ -1,0 +1,70 @@
+"""``leap switch``: turn ranking on, off or into shadow, for all or for one model type."""
+
+import getpass
+from collections.abc import Callable
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+import redis
+import typer
+
+from predictor.switches import Switch
+from schemas.events import Objective
+from streams.redis_client import connect
+from streams.switch_store import DEFAULT, SwitchStore
+from streams.topics_cli import read_settings
+
+app = typer.Typer(no_args_is_help=True, help="Turn ranking on, off or into shadow; workers follow within 5 s.")
+
+ModelType = Annotated[str, typer.Argument(help="A model type, or * for all that have no switch of their own.")]
+Answer = TypeVar("Answer")
+
+
+@app.command("set")
+def set_switch(
+    model_type: ModelType,
+    mode: Annotated[Literal["on", "off", "shadow"], typer.Argument()],
+    percentage: Annotated[float, typer.Option(min=0, max=100, help="Share of families that `on` reaches.")] = 100.0,
+    objective: Annotated[Objective | None, typer.Option(help="How to rank where the job does not say.")] = None,
+    by: Annotated[str | None, typer.Option(help="Who changes it; the user of this machine by default.")] = None,
+) -> None:
+    """Change one switch."""
+    switch = Switch(mode=mode, percentage=percentage, objective=objective)
+    _show(_ask(lambda store: store.set(model_type, switch, by or getpass.getuser())))
+
+
+@app.command("unset")
+def unset_switch(
+    model_type: ModelType,
+    by: Annotated[str | None, typer.Option(help="Who changes it; the user of this machine by default.")] = None,
+) -> None:
+    """Remove a model type's own switch."""
+    _show(_ask(lambda store: store.set(model_type, None, by or getpass.getuser())))
+
+
+@app.command()
+def show() -> None:
+    """The switches in force, as JSON."""
+    _show(_ask(SwitchStore.read))
+
+
+@app.command()
+def history(count: Annotated[int, typer.Option(min=1, help="How many.")] = 20) -> None:
+    """The latest changes, newest first: who changed what, and when."""
+    for change in _ask(lambda store: store.history(count)):
+        what = msgspec.json.encode(change.switch).decode() if change.switch else "removed"
+        whom = "all" if change.model_type == DEFAULT else change.model_type
+        print(f"{change.at:%Y-%m-%d %H:%M:%SZ}  {change.by}  {whom}  {what}")
+
+
+def _show(switches: msgspec.Struct) -> None:
+    print(msgspec.json.format(msgspec.json.encode(switches), indent=1).decode())
+
+
+def _ask(question: Callable[[SwitchStore], Answer]) -> Answer:
+    settings = read_settings()
+    try:
+        return question(SwitchStore(connect(settings.redis_url), settings.redis_prefix))
+    except redis.RedisError as error:
+        typer.secho(f"the store does not answer: {error}; check LEAP_REDIS_URL", fg="red", err=True)
+        raise typer.Exit(1) from None

@@ -1,0 +1,2 @@
+from . import core as core
+from .spec import AbstractFileSystem as AbstractFileSystem
