@@ -1,0 +1,283 @@
+"""The door: an event or a reason, nothing else, whatever is thrown at it."""
+
+import json
+from typing import Annotated, Any, ClassVar
+
+import jsonschema
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.codec import MAX_DECODED_BYTES, MAX_MESSAGE_BYTES, Rejected, decode, encode
+from schemas.events import DeadLetter, Event, JobAllocated, JobAttempt, JobCompleted, JobSubmitted
+from schemas.export import event_schema
+from schemas.topics import SUBMITTED, load_topics
+from tests.schemas.examples import example, example_paths, topic_of
+
+EVENTS = [topic.event_type for topic in load_topics().values()]
+SCHEMAS = {event: jsonschema.Draft7Validator(event_schema(event)) for event in EVENTS}
+EXAMPLES = [(topic_of(path).event_type, path.read_bytes()) for path in example_paths()]
+
+NUMBERS = st.one_of(
+    st.integers(),
+    st.floats(),
+    st.sampled_from([2**31, 2**53, 2**63, -(2**63) - 1, 2**64, 10**400, 1e30, 1.1e30, 5e-324, -0.0]),
+)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | NUMBERS
+    | st.text(max_size=20)
+    | st.sampled_from(["\ud800", "x" * 513, "0001-01-01T00:00:00+23:59"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def take(value: bytes, event_type: type[Event]) -> Event | None:
+    """Decode; whatever is taken must be one that the schema takes and that survives being sent on."""
+    try:
+        event = decode(value, event_type)
+    except Rejected as error:
+        assert 0 < len(str(error)) < 2048
+        return None
+    SCHEMAS[event_type].validate(json.loads(value))
+    sent = msgspec.structs.replace(event, schema_version=event.VERSION)
+    assert decode(encode(event), event_type, MAX_DECODED_BYTES) == sent
+    return event
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200), st.sampled_from(EVENTS))
+def test_arbitrary_bytes_give_an_event_or_a_reason(value: bytes, event_type: type[Event]) -> None:
+    take(value, event_type)
+
+
+@settings(deadline=None)
+@given(VALUES, st.sampled_from(EVENTS))
+def test_arbitrary_json_gives_an_event_or_a_reason(value: Any, event_type: type[Event]) -> None:
+    take(json.dumps(value).encode(), event_type)
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Every container of a JSON value with every key or position in it."""
+    if not isinstance(value, dict | list):
+        return []
+    keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+    return [(value, key) for key in keys] + [place for key in keys for place in places(value[key])]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_a_valid_event_with_one_thing_changed(data: st.DataObject) -> None:
+    event_type, raw = data.draw(st.sampled_from(EXAMPLES))
+    fields = json.loads(raw)
+    container, key = data.draw(st.sampled_from(places(fields)))
+    change = data.draw(st.sampled_from(["replace", "delete", "add"]))
+    if change == "replace":
+        container[key] = data.draw(VALUES)
+    elif change == "delete":
+        del container[key]
+    elif isinstance(container, dict):
+        container[data.draw(st.text(max_size=8))] = data.draw(VALUES)
+    take(json.dumps(fields).encode(), event_type)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_a_valid_event_with_damaged_bytes(data: st.DataObject) -> None:
+    event_type, raw = data.draw(st.sampled_from(EXAMPLES))
+    start = data.draw(st.integers(0, len(raw)))
+    end = data.draw(st.integers(start, min(len(raw), start + 8)))
+    take(raw[:start] + data.draw(st.binary(max_size=8)) + raw[end:], event_type)
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        st.text(max_size=20).map("new_".__add__),
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.lists(st.integers(), max_size=3),
+        max_size=20,
+    )
+)
+def test_unknown_fields_are_kept_through_another_turn(strange: dict[str, Any]) -> None:
+    fields = example(SUBMITTED) | strange
+    fields["config"] |= strange
+    once = decode(msgspec.json.encode(fields), JobSubmitted)
+    twice = decode(encode(once), JobSubmitted)
+    assert once.unknown == twice.unknown == once.config.unknown == twice.config.unknown == strange
+
+
+def with_value(topic: str, path: str, value: Any) -> bytes:
+    """The full example of a topic with one value, at a dotted path, set."""
+    fields: Any = example(topic, "full")
+    *parents, last = path.split(".")
+    place = fields
+    for step in parents:
+        place = place[int(step)] if step.isdigit() else place[step]
+    place[last] = value
+    return json.dumps(fields).encode()
+
+
+LONG = "é" * 512
+
+
+def names(count: int, value: Any = 1) -> dict[str, Any]:
+    return {str(number): value for number in range(count)}
+
+
+LIMITS = [  # topic, field, the extremes that are taken, what lies just beyond
+    ("job-submitted", "attempt_id", ["a", LONG], ["", LONG + "a"]),
+    ("job-submitted", "schema_version", [1, 2**31 - 1], [0, 2**31]),
+    ("job-submitted", "candidates", [[], ["a"] * 256], [["a"] * 257, [""]]),
+    ("job-submitted", "samples", [5e-324, 1e30], [0, -1, 1.0001e30]),
+    ("job-submitted", "submitted_at", ["1970-01-01T00:00:00Z"], ["1969-12-31T23:59:59Z", "2026-01-01T00:00:00"]),
+    ("job-submitted", "submitted_at", ["2199-12-31T23:59:59-12:00"], ["2200-01-01T00:00:00Z", "2026-01-01", 0]),
+    ("job-submitted", "config.num_trainers", [1, 10_000_000], [0, 10_000_001, 1.0, True, "1", None]),
+    ("job-submitted", "config.data_readers", [0, 1e30], [-1e-300, 1.0001e30]),
+    ("job-submitted", "config.sharding", ["", LONG, None], [LONG + "a"]),
+    ("job-submitted", "config.extra", [{}, names(256), {"a": LONG}], [names(257), {"a": LONG + "a"}]),
+    ("job-submitted", "config.extra", [{LONG: -1e308}], [{LONG + "a": 1}, {"": 1}, {"a": None}, {"a": 10**400}]),
+    ("job-submitted", "unknown", [{}, names(256)], [names(257), None, []]),
+    ("job-submitted", "model.operators", [[{"kind": "a"}] * 4], [[], [{}], [{"kind": "a"}] * 3]),
+    ("job-submitted", "model.edges", [[], [[0, 3]]], [[[0, 4]], [[4, 0]], [[-1, 0]], [[0]], [[0, 1, 2]]]),
+    ("job-submitted", "model.operators.0.shape", [[], [-1] * 16, [2**53]], [[1] * 17, [-2], [2**53 + 1]]),
+    ("job-submitted", "model.operators.0.parameters", [0, 2**62], [-1, 2**62 + 1]),
+    ("job-submitted", "model.operators.0.flops", [0, 1e30], [-1, 1.0001e30]),
+    ("job-submitted", "model.operators.0.attributes", [names(64, -1)], [names(65, -1), {"a": "b"}]),
+    ("job-allocated", "hosts", [1, 10_000_000], [0, 10_000_001]),
+    ("job-completed", "measurements", [{}, names(64)], [names(65), {"throughput": -1}, {"throughput": "1"}]),
+    ("job-completed", "finished_at", ["2026-11-28T06:33:00Z"], ["2026-11-28T06:32:59Z"]),
+    ("dead-letter", "partition", [0, 2**31 - 1], [-1, 2**31]),
+    ("dead-letter", "offset", [0, 2**63 - 1], [-1, 2**63]),
+    ("dead-letter", "value", ["", "YQ==", None], ["YQ", "!", 1]),
+    ("dead-letter", "reason", ["", "x" * 2048], ["x" * 2049]),
+    ("preference-list", "objective", ["fastest"], ["slowest", "", None]),
+    ("preference-list", "ranked.0.observations", [0, 2**53], [-1, 2**53 + 1]),
+]
+
+
+@pytest.mark.parametrize(
+    ("topic", "path", "taken", "refused"), LIMITS, ids=lambda each: each if isinstance(each, str) else ""
+)
+def test_limits(topic: str, path: str, taken: list[Any], refused: list[Any]) -> None:
+    event_type = load_topics()[topic].event_type
+    for value in taken:
+        assert take(with_value(topic, path, value), event_type) is not None, value
+    for value in refused:
+        assert take(with_value(topic, path, value), event_type) is None, value
+
+
+def test_every_whole_number_has_limits_that_fit_64_bits() -> None:
+    def unlimited(schema: dict[str, Any], where: str) -> list[str]:
+        inner = [
+            problem
+            for key, value in schema.items()
+            if isinstance(value, dict) and key != "Hardware"  # checks its own figures
+            for problem in unlimited(value, f"{where}.{key}")
+        ]
+        inner += [found for option in schema.get("anyOf", ()) for found in unlimited(option, where)]
+        limited = schema.get("minimum", -(2**64)) >= -(2**63) and schema.get("maximum", 2**64) < 2**63
+        return inner if schema.get("type") != "integer" or limited else [*inner, where]
+
+    assert [found for event in EVENTS for found in unlimited(event_schema(event), event.__name__)] == []
+
+
+def test_the_size_of_a_message() -> None:
+    raw = json.dumps(example(SUBMITTED)).encode()
+    assert decode(raw.ljust(MAX_MESSAGE_BYTES), JobSubmitted) == decode(raw, JobSubmitted)
+    with pytest.raises(Rejected, match="1048577 bytes, over the limit of 1048576"):
+        decode(raw.ljust(MAX_MESSAGE_BYTES + 1), JobSubmitted)
+    with pytest.raises(Rejected, match="over the limit of 10"):
+        decode(raw, JobSubmitted, limit=10)
+
+
+def test_the_number_of_operators() -> None:
+    operators = [{"kind": "a"}] * 100_001
+    event = decode(with_value(SUBMITTED, "model", {"operators": operators[:-1]}), JobSubmitted, limit=4 << 20)
+    assert event.model is not None and len(event.model.operators) == 100_000
+    with pytest.raises(Rejected, match="length <= 100000"):
+        decode(with_value(SUBMITTED, "model", {"operators": operators}), JobSubmitted, limit=4 << 20)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1" + "0" * 5000])
+@pytest.mark.parametrize("field", ["samples", "novelty"])
+def test_numbers_that_are_not_finite_are_refused_even_where_unknown(number: str, field: str) -> None:
+    raw = json.dumps(example(SUBMITTED) | {field: "here"}).replace('"here"', number).encode()
+    with pytest.raises(Rejected, match=r"malformed|out of range"):
+        decode(raw, JobSubmitted)
+
+
+@pytest.mark.parametrize("text", [rb"\ud800", rb"\udc00", rb"\ud800\u0041", b"\xed\xa0\x80", b"\xff", b"\xc0\x80"])
+def test_text_that_is_not_unicode_is_refused_as_value_and_as_name(text: bytes) -> None:
+    raw = json.dumps(example(SUBMITTED) | {"here": "there"}).encode()
+    for place in (b"here", b"there"):
+        with pytest.raises(Rejected):
+            decode(raw.replace(b'"' + place + b'"', b'"' + text + b'"'), JobSubmitted)
+
+
+@pytest.mark.parametrize("field", ["novelty", "candidates", "unknown", "config"])
+@pytest.mark.parametrize(("start", "end"), [("[", "]"), ('{"a":', "}")])
+@pytest.mark.parametrize("depth", [33, 500, 990, 100_000])
+def test_deep_nesting_is_refused(field: str, start: str, end: str, depth: int) -> None:
+    raw = json.dumps(example(SUBMITTED) | {field: "here"})
+    with pytest.raises(Rejected):
+        decode(raw.replace('"here"', start * depth + "1" + end * depth).encode(), JobSubmitted)
+
+
+def test_unknown_fields_may_nest_31_deep() -> None:
+    nested: Any = 1
+    for _ in range(31):
+        nested = [nested]
+    raw = json.dumps(example(SUBMITTED) | {"novelty": nested}).encode()
+    assert decode(raw, JobSubmitted).unknown == {"novelty": nested}
+    with pytest.raises(Rejected, match="nested deeper than 32"):
+        decode(json.dumps(example(SUBMITTED) | {"novelty": [nested]}).encode(), JobSubmitted)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "tombstone"),
+        (b"", "truncated"),
+        (b"[]", "a JSON object is expected, not list"),
+        (b"null", "a JSON object is expected, not NoneType"),
+        (b"{}", "missing required field `attempt_id`"),
+        (b"\xef\xbb\xbf{}", "malformed"),
+        (b"{} {}", "trailing characters"),
+        (b'{"attempt_id": 7}', r"Expected `str`, got `int` - at `\$.attempt_id`"),
+    ],
+)  # fmt: skip
+def test_the_reason_says_what_and_where(value: bytes | None, reason: str) -> None:
+    with pytest.raises(Rejected, match=reason):
+        decode(value, JobAllocated)
+
+
+def test_a_figure_of_a_newer_catalog_does_not_break_an_older_reader() -> None:
+    fields = example("job-attempt", "full")
+    known = decode(json.dumps(fields).encode(), JobAttempt)
+    fields["hardware"]["fp4_tflops"] = 1e4
+    fields["submitted"]["novelty"] = fields["completed"]["novelty"] = 1
+    event = decode(json.dumps(fields).encode(), JobAttempt)
+    assert event.hardware == known.hardware
+    assert event.submitted.unknown == event.completed.unknown == {"novelty": 1}
+
+
+def test_a_message_carries_the_version_of_its_schema() -> None:
+    class Second(JobCompleted, frozen=True, kw_only=True, omit_defaults=True):
+        VERSION: ClassVar[int] = 2
+        cause: Annotated[str, msgspec.Meta(max_length=9)] = ""
+
+    raw = json.dumps(example("job-completed")).encode()
+    assert b"schema_version" not in encode(decode(raw, JobCompleted))
+    assert decode(encode(decode(raw, Second)), Second).schema_version == 2
+    assert decode(encode(decode(raw, Second)), JobCompleted).schema_version == 2
+
+
+def test_the_largest_dead_letter_of_a_largest_message_can_be_written_and_read() -> None:
+    fields = example("dead-letter", "full") | {"value": None}
+    letter = msgspec.structs.replace(decode(json.dumps(fields).encode(), DeadLetter), value=bytes(MAX_MESSAGE_BYTES))
+    assert decode(encode(letter), DeadLetter, load_topics()["dead-letter"].max_message_bytes) == letter
+    with pytest.raises(ValueError, match=r"DeadLetter of .* over the limit of 2097152"):
+        encode(msgspec.structs.replace(letter, value=bytes(2 * MAX_MESSAGE_BYTES)))
