@@ -1,0 +1,125 @@
+"""The parts of an attempt and the row that they make, whatever the order in which they come.
+
+A part is kept as text that begins with its rank; of two versions of one part the greater rank is kept. That is
+commutative, associative and idempotent, so duplicates, redelivery and any interleaving give the same row.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from predictor.families import family
+from predictor.features.architecture import summary
+from schemas.events import JobAllocated, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
+from schemas.hardware import Hardware
+
+Part = JobSubmitted | JobAllocated | JobCompleted | PreferenceList
+Parts = Mapping[str, bytes]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+RANK = 19 + 16
+
+
+class Submission(msgspec.Struct, frozen=True, array_like=True):
+    """A submission whose model definition has become its summary."""
+
+    event: JobSubmitted
+    architecture: dict[str, float] | None
+
+
+class Served(msgspec.Struct, frozen=True, array_like=True):
+    """What a preference list said of each hardware type.
+
+    Attributes
+    ----------
+    predicted
+        Hardware type to predicted samples/s.
+    history
+        Hardware type to the values of the history features, in the order of `features`.
+    """
+
+    artifact: str | None
+    predicted: dict[str, float]
+    features: tuple[str, ...]
+    history: dict[str, tuple[float | None, ...]]
+
+
+def part_of(event: Part) -> tuple[str, bytes]:
+    """Name and kept form of the part that an event is.
+
+    The latest submission, allocation and completion count, for they correct the earlier ones; of preference
+    lists the earliest, for that is what was served.
+    """
+    match event:
+        case JobSubmitted():
+            architecture = summary(event.model) if event.model is not None else None
+            kept = Submission(msgspec.structs.replace(event, model=None), architecture)
+            return "submitted", _ranked(_microseconds(event.submitted_at), kept)
+        case JobAllocated():
+            return "allocated", _ranked(_microseconds(event.allocated_at), event)
+        case JobCompleted():
+            return "completed", _ranked(_microseconds(event.finished_at), event)
+        case PreferenceList():
+            return "served", _ranked(-_microseconds(event.decided_at), _served(event))
+
+
+def keep(parts: dict[str, bytes], name: str, value: bytes) -> None:
+    """Put one more part with those of its attempt, as ``joiner.lua`` does in the store."""
+    if parts.get(name, b"")[:RANK] < value[:RANK]:
+        parts[name] = value
+
+
+def joined(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt | None:
+    """The row that the parts make; None until there are a submission and a completion."""
+    if "submitted" not in parts or "completed" not in parts:
+        return None
+    submission = _submission(parts["submitted"][RANK:])
+    completed = _completed(parts["completed"][RANK:])
+    hardware_type = completed.hardware_type
+    served = _served_from(parts["served"][RANK:]) if "served" in parts else None
+    return JobAttempt(
+        attempt_id=completed.attempt_id,
+        family=family(submission.event.job_name),
+        submitted=submission.event,
+        completed=completed,
+        allocated=_allocated(parts["allocated"][RANK:]) if "allocated" in parts else None,
+        architecture=submission.architecture,
+        hardware=catalog.get(hardware_type),
+        predicted=served.predicted.get(hardware_type) if served else None,
+        artifact=served.artifact if served else None,
+        served_history=(
+            dict(zip(served.features, served.history.get(hardware_type, ()), strict=False)) if served else {}
+        ),
+    )
+
+
+_encode = msgspec.json.Encoder().encode
+_submission = msgspec.json.Decoder(Submission).decode
+_allocated = msgspec.json.Decoder(JobAllocated).decode
+_completed = msgspec.json.Decoder(JobCompleted).decode
+_served_from = msgspec.json.Decoder(Served).decode
+
+
+def _served(event: PreferenceList) -> Served:
+    predicted = {one.hardware_type: one.throughput for one in event.excluded if one.throughput is not None}
+    predicted |= {one.hardware_type: one.throughput for one in event.ranked}
+    rows = zip(*event.served_history.values(), strict=False)
+    return Served(
+        artifact=event.artifact,
+        predicted=predicted,
+        features=tuple(event.served_history),
+        history=dict(zip(event.candidates, rows, strict=False)),
+    )
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def _ranked(rank: int, kept: msgspec.Struct) -> bytes:
+    """Bytes that begin with 19 digits that sort as `rank` does, then a digest for those of one rank."""
+    value = _encode(kept)
+    digest = hashlib.blake2b(value, digest_size=8).hexdigest()
+    return f"{10**18 + rank:019d}{digest}".encode() + value

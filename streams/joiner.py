@@ -1,0 +1,153 @@
+"""The attempt joiner: submissions, allocations, completions and preference lists become rows of job-attempt.
+
+Parts are kept in the store first and rows are made from what it then holds, so two joiners that each have one
+part of an attempt cannot miss each other. A message is committed after its row is acknowledged; one that comes
+again sends its row again, and readers keep the last row of each attempt_id.
+"""
+
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+from schemas.codec import Rejected, decode, encode
+from schemas.events import JobAllocated, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
+from schemas.hardware import Hardware, load_catalog
+from schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, DAY_MS, PREFERENCES, SUBMITTED
+from streams.attempts import RANK, Part, Parts, joined, keep, part_of
+from streams.consume import BatchLoop, Message
+from streams.dead_letters import DeadLetters
+from streams.kafka import CheckedProducer
+from streams.redis_client import Client, connect
+from streams.settings import Settings
+
+WORKER = "joiner"
+#: Days that parts wait for the others, from the last one that came: longer than the topics keep them.
+KEEP_DAYS = 45
+# Below the topic's 2 MiB by more than the record's header; three parts of hostile size exceed it.
+MAX_ROW_BYTES = 2_000_000
+
+_script = resources.files("streams").joinpath("joiner.lua").read_text()
+_inputs: dict[str, type[Part]] = {
+    SUBMITTED: JobSubmitted,
+    ALLOCATED: JobAllocated,
+    COMPLETED: JobCompleted,
+    PREFERENCES: PreferenceList,
+}
+
+
+class PartStore:
+    """Parts of attempts: one hash each, gone `keep_days` after its last part came.
+
+    Parameters
+    ----------
+    client
+        Connection, without `decode_responses`.
+    prefix
+        Put before every key.
+    keep_days
+        Days.
+    """
+
+    def __init__(self, client: Client, prefix: str, keep_days: int = KEEP_DAYS) -> None:
+        self._client = client
+        self._prefix = f"{prefix}:attempt:"
+        self._seconds = keep_days * DAY_MS // 1000
+
+    def add(self, parts: Mapping[str, Mapping[str, bytes]]) -> dict[str, Parts]:
+        """Keep parts of many attempts, in one round trip; doing so again changes nothing.
+
+        Returns
+        -------
+        dict
+            Attempt id to all its parts, of those that have a submission and a completion.
+        """
+        with self._client.pipeline(transaction=False) as pipeline:
+            for attempt_id, new in parts.items():
+                arguments = [argument for part in new.items() for argument in part]
+                pipeline.eval(_script, 1, self._prefix + attempt_id, self._seconds, RANK, *arguments)
+            replies = pipeline.execute()
+        return {
+            attempt_id: {name.decode(): value for name, value in zip(reply[::2], reply[1::2], strict=True)}
+            for attempt_id, reply in zip(parts, replies, strict=True)
+            if reply
+        }
+
+    def changed(self, seen: Mapping[str, Parts]) -> dict[str, Parts]:
+        """Those of the attempts whose parts are no longer what was seen, as they are now."""
+        with self._client.pipeline(transaction=False) as pipeline:
+            for attempt_id in seen:
+                pipeline.hget(self._prefix + attempt_id, "n")
+            counts = pipeline.execute()
+        moved = [
+            attempt_id
+            for (attempt_id, parts), count in zip(seen.items(), counts, strict=True)
+            if count is not None and count != parts["n"]
+        ]
+        return self.add({attempt_id: {} for attempt_id in moved})
+
+
+class Joiner:
+    """Handles batches of the four topics.
+
+    Parameters
+    ----------
+    settings
+        Names of the topics.
+    store
+        Where parts are kept.
+    producer
+        That the loop flushes before it commits.
+    catalog
+        Hardware type to its specification, which rows carry.
+    """
+
+    def __init__(
+        self, settings: Settings, store: PartStore, producer: CheckedProducer, catalog: Mapping[str, Hardware]
+    ) -> None:
+        self._store = store
+        self._producer = producer
+        self._catalog = catalog
+        self._rows = settings.topic(ATTEMPTS)
+        self._types = {settings.topic(name): event_type for name, event_type in _inputs.items()}
+        self._dead_letters = DeadLetters(settings, producer, WORKER)
+
+    def handle(self, batch: list[Message]) -> None:
+        """Keep the parts of a batch and send the rows that they complete, whatever was sent before."""
+        parts: dict[str, dict[str, bytes]] = {}
+        last: dict[str, Message] = {}
+        rejected = []
+        for message in batch:
+            try:
+                event = decode(message.value, self._types[message.topic])
+            except Rejected as error:
+                rejected.append((message, str(error)))
+                continue
+            keep(parts.setdefault(event.attempt_id, {}), *part_of(event))
+            last[event.attempt_id] = message
+        complete = self._store.add(parts)
+        for message, reason in rejected:  # after the store: while it is down, a batch is tried again and again
+            self._dead_letters.add(message, reason)
+        while complete:
+            for attempt_id, kept in complete.items():
+                self._send(joined(kept, self._catalog), last[attempt_id])
+            self._producer.flush()
+            # Another joiner may have added a part, and sent the fuller row before ours: ours must not be last.
+            complete = self._store.changed(complete)
+
+    def _send(self, row: JobAttempt | None, message: Message) -> None:
+        assert row is not None  # the store answers with complete attempts
+        value = encode(row)
+        if len(value) > MAX_ROW_BYTES:
+            self._dead_letters.add(message, f"a row of {len(value)} bytes is over the limit of {MAX_ROW_BYTES}")
+            return
+        self._producer.produce(self._rows, value, row.family.encode())
+
+
+def joiner_loop(settings: Settings) -> BatchLoop:
+    """The worker, to be run by :func:`streams.worker.run_worker`; any number of them share the work."""
+    producer = CheckedProducer(settings)
+    store = PartStore(connect(settings.redis_url), settings.redis_prefix)
+    catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
+    joiner = Joiner(settings, store, producer, catalog)
+    topics = [settings.topic(name) for name in _inputs]
+    return BatchLoop(settings, WORKER, topics, joiner.handle, outputs=producer)

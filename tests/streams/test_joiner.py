@@ -1,0 +1,291 @@
+"""The joiner: one row an attempt, whatever the order, and nothing lost when a joiner dies."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from predictor.features.architecture import summary
+from schemas.codec import decode, encode
+from schemas.events import (
+    DeadLetter,
+    Event,
+    ExcludedCandidate,
+    JobAllocated,
+    JobAttempt,
+    JobCompleted,
+    JobSubmitted,
+    PreferenceList,
+    RankedCandidate,
+)
+from schemas.hardware import load_catalog
+from schemas.launch import LaunchConfig, ModelDefinition, Operator
+from schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMITTED
+from streams.attempts import Part, joined, keep, part_of
+from streams.joiner import MAX_ROW_BYTES, PartStore, joiner_loop
+from streams.kafka import CheckedProducer
+from streams.ranges import read_range
+from streams.redis_client import connect
+from streams.settings import Settings
+
+START = datetime(2024, 3, 1, 8, tzinfo=UTC)
+HARDWARE = "A100-SXM-80GB"
+CATALOG = load_catalog()
+MODEL = ModelDefinition(operators=(Operator(kind="matmul", shape=(8,), parameters=72, flops=128.0, bytes=352.0),))
+TOPICS = {
+    JobSubmitted: SUBMITTED, JobAllocated: ALLOCATED, JobCompleted: COMPLETED, PreferenceList: PREFERENCES
+}  # fmt: skip
+
+
+def submission(attempt_id: str = "a-1", hours: int = 0, **more: object) -> JobSubmitted:
+    event = JobSubmitted(
+        attempt_id=attempt_id,
+        job_name="bert-20240301",
+        model_type="bert",
+        submitted_at=START + timedelta(hours=hours),
+        config=LaunchConfig(num_trainers=2, accelerators_per_trainer=8, unknown={"queue": 10**30}),
+        candidates=("A30", HARDWARE),
+        model=MODEL,
+    )
+    return msgspec.structs.replace(event, **more)
+
+
+def allocation(attempt_id: str = "a-1", hours: int = 0) -> JobAllocated:
+    at = START + timedelta(hours=hours)
+    return JobAllocated(attempt_id=attempt_id, hardware_type=HARDWARE, hosts=2, accelerators=16, allocated_at=at)
+
+
+def completion(attempt_id: str = "a-1", hours: int = 1, **more: object) -> JobCompleted:
+    event = JobCompleted(
+        attempt_id=attempt_id,
+        job_name="bert-20240301",
+        hardware_type=HARDWARE,
+        started_at=START,
+        finished_at=START + timedelta(hours=hours),
+        status="succeeded",
+        measurements={"throughput": 800.0 + hours},
+    )
+    return msgspec.structs.replace(event, **more)
+
+
+def preference(attempt_id: str = "a-1", hours: int = 0) -> PreferenceList:
+    return PreferenceList(
+        attempt_id=attempt_id,
+        ranked=(
+            RankedCandidate(
+                hardware_type=HARDWARE, throughput=790.0 + hours, cost_per_hour=16.0, throughput_per_cost=49.4,
+                score=49.4, basis="family history",
+            ),
+        ),
+        excluded=(ExcludedCandidate(hardware_type="A30", reason="memory", throughput=120.0),),
+        artifact=f"throughput-{hours}",
+        candidates=("A30", HARDWARE),
+        served_history={"history_mean": (None, 6.5), "history_count": (3.0, 4.0)},
+        decided_at=START + timedelta(hours=hours),
+    )  # fmt: skip
+
+
+def row_of(parts: Iterable[Part]) -> JobAttempt | None:
+    kept: dict[str, bytes] = {}
+    for part in parts:
+        keep(kept, *part_of(part))
+    return joined(kept, CATALOG)
+
+
+def test_row_holds_what_each_part_said() -> None:
+    row = row_of([preference(), allocation(), completion(), submission()])
+    assert row == JobAttempt(
+        attempt_id="a-1",
+        family="bert",
+        submitted=submission(model=None),
+        completed=completion(),
+        allocated=allocation(),
+        architecture=summary(MODEL),
+        hardware=CATALOG[HARDWARE],
+        predicted=790.0,
+        artifact="throughput-0",
+        served_history={"history_mean": 6.5, "history_count": 4.0},
+    )
+    assert decode(encode(row), JobAttempt, MAX_ROW_BYTES) == row
+
+
+def test_submission_and_completion_are_enough_and_needed() -> None:
+    row = row_of([completion(), submission(model=None)])
+    assert row is not None
+    assert (row.allocated, row.predicted, row.artifact, row.served_history, row.architecture) == (
+        None, None, None, {}, None
+    )  # fmt: skip
+    assert row_of([submission(), allocation(), preference()]) is None
+    assert row_of([completion(), allocation(), preference()]) is None
+
+
+def test_hardware_that_was_not_ranked_has_what_is_known_of_it() -> None:
+    excluded = row_of([completion(hardware_type="A30"), submission(), preference()])
+    unknown = row_of([completion(hardware_type="Abacus"), submission(), preference()])
+    assert excluded is not None and unknown is not None
+    assert (excluded.predicted, excluded.served_history) == (120.0, {"history_mean": None, "history_count": 3.0})
+    assert (unknown.predicted, unknown.served_history, unknown.hardware) == (None, {}, None)
+    assert unknown.artifact == "throughput-0"
+
+
+VERSIONS: list[Part] = [
+    *(submission(hours=hours) for hours in (0, 1)),
+    submission(hours=1, job_name="bert-other"),
+    *(allocation(hours=hours) for hours in (-400_000, 0, 1)),
+    *(completion(hours=hours) for hours in (1, 2)),
+    completion(hours=2, status="failed"),
+    *(preference(hours=hours) for hours in (0, 1)),
+]
+
+
+@given(st.permutations(VERSIONS), st.lists(st.sampled_from(VERSIONS), max_size=8), st.randoms(use_true_random=False))
+def test_order_and_duplicates_do_not_matter(order: list[Part], duplicates: list[Part], shuffle: random.Random) -> None:
+    arriving = [*order, *duplicates]
+    shuffle.shuffle(arriving)
+    assert row_of(arriving) == row_of(VERSIONS)
+
+
+def test_latest_parts_correct_and_the_first_list_is_what_was_served() -> None:
+    row = row_of(VERSIONS)
+    assert row is not None and row.allocated is not None
+    assert row.submitted.submitted_at == row.allocated.allocated_at == START + timedelta(hours=1)
+    assert row.completed.finished_at == START + timedelta(hours=2)
+    assert row.artifact == "throughput-0"
+
+
+@given(st.permutations(VERSIONS), st.lists(st.sampled_from(VERSIONS), max_size=8))
+def test_store_keeps_what_the_pure_function_keeps(store: str, order: list[Part], duplicates: list[Part]) -> None:
+    client = connect(store)
+    parts = PartStore(client, f"keep-{time.monotonic_ns()}", keep_days=2)
+    kept: dict[str, bytes] = {}
+    found: dict[str, bytes] = {}
+    for part in [*order, *duplicates]:
+        name, value = part_of(part)
+        keep(kept, name, value)
+        found = dict(parts.add({"a-1": {name: value}}).get("a-1", {}))
+    found.pop("n")
+    assert found == kept
+    client.close()
+
+
+def test_store_tells_what_has_changed_and_forgets_in_time(settings: Settings) -> None:
+    client = connect(settings.redis_url)
+    parts = PartStore(client, settings.redis_prefix, keep_days=2)
+    seen = parts.add({name: dict([part_of(submission(name)), part_of(completion(name))]) for name in ("a-1", "a-2")})
+    assert parts.changed(seen) == {}
+    late = dict([part_of(allocation("a-2"))])
+    now = parts.add({"a-2": late})
+    parts.add({"a-1": dict([part_of(completion("a-1"))])})  # a duplicate
+    assert parts.changed(seen) == now
+    (key,) = client.keys(f"{settings.redis_prefix}*a-1")
+    assert 0 < client.ttl(key) <= 2 * 86_400
+    client.close()
+
+
+def send(settings: Settings, events: Iterable[Event]) -> None:
+    producer = CheckedProducer(settings)
+    for event in events:
+        producer.produce(settings.topic(TOPICS[type(event)]), encode(event))
+    producer.flush()
+
+
+def rows(settings: Settings) -> dict[str, JobAttempt]:
+    """The last row of each attempt."""
+    messages = read_range(settings, settings.topic(ATTEMPTS), None, None)
+    found = [decode(message.value, JobAttempt, MAX_ROW_BYTES) for message in messages]
+    return {row.attempt_id: row for row in found}
+
+
+def parts_of(name: str) -> list[Part]:
+    return [submission(name), allocation(name), completion(name), preference(name)]
+
+
+def all_parts(count: int) -> list[Part]:
+    return [part for number in range(count) for part in parts_of(f"a-{number}")]
+
+
+def test_joins_what_is_on_the_topics(topics: Settings) -> None:
+    events = all_parts(40)
+    random.Random(1).shuffle(events)
+    send(topics, events)
+    joiner_loop(topics).run(until_end=True)
+    assert rows(topics) == {f"a-{n}": row_of(parts_of(f"a-{n}")) for n in range(40)}
+
+
+def test_late_part_sends_the_row_again(topics: Settings) -> None:
+    send(topics, [completion(), submission()])
+    joiner_loop(topics).run(until_end=True)
+    assert rows(topics)["a-1"].allocated is None
+    send(topics, [allocation()])
+    joiner_loop(topics).run(until_end=True)
+    assert rows(topics)["a-1"].allocated == allocation()
+
+
+def test_what_is_no_event_is_set_aside_and_the_rest_joined(topics: Settings) -> None:
+    producer = CheckedProducer(topics)
+    bad = [b"", b"{", b"\xff", b"[" * 10_000, b'{"attempt_id": "a-1"}', b"null"]
+    for topic in TOPICS.values():
+        for value in bad:
+            producer.produce(topics.topic(topic), value)
+    huge = {"x": "".join(random.Random(1).choices("0123456789abcdef", k=1_040_000))}
+    producer.produce(topics.topic(SUBMITTED), encode(submission("huge", unknown=huge)))
+    producer.produce(topics.topic(COMPLETED), encode(completion("huge", unknown=huge)))
+    producer.flush()
+    send(topics, [completion(), submission()])
+    joiner_loop(topics).run(until_end=True)
+    assert list(rows(topics)) == ["a-1"]
+    messages = read_range(topics, topics.topic(DEAD_LETTERS), None, None)
+    letters = [decode(message.value, DeadLetter, MAX_ROW_BYTES) for message in messages]
+    reasons = [letter.reason for letter in letters if letter.value not in bad]
+    assert len(letters) == len(reasons) + len(bad) * len(TOPICS)
+    assert len(reasons) == 1 and "over the limit" in reasons[0]
+
+
+def test_two_joiners_that_share_an_attempt_leave_the_full_row_last(topics: Settings) -> None:
+    loops = [joiner_loop(topics) for _ in range(2)]
+    threads = [threading.Thread(target=loop.run) for loop in loops]
+    for thread in threads:
+        thread.start()
+    events = all_parts(500)
+    random.Random(2).shuffle(events)
+    for position in range(0, len(events), 50):
+        send(topics, events[position : position + 50])
+    expected = {f"a-{n}": row_of(parts_of(f"a-{n}")) for n in range(500)}
+    until = time.monotonic() + 60
+    while (found := rows(topics)) != expected and time.monotonic() < until:
+        time.sleep(0.2)
+    for loop in loops:
+        loop.stop()
+    for thread in threads:
+        thread.join()
+    assert found == expected
+
+
+def test_killed_in_mid_stream_loses_nothing(topics: Settings) -> None:
+    send(topics, (event for event in all_parts(4000) if not isinstance(event, PreferenceList)))
+    script = "import os; from streams.joiner import joiner_loop; from streams.settings import Settings; "
+    script += "joiner_loop(Settings.from_environment(os.environ)).run()"
+    command = [sys.executable, "-c", script]
+    environment = os.environ | topics.to_environment()
+    deaths = 0
+    for wanted in (1, 2500):
+        with subprocess.Popen(command, env=environment) as joiner:
+            until = time.monotonic() + 60
+            while joiner.poll() is None and len(rows(topics)) < wanted and time.monotonic() < until:
+                pass
+            joiner.send_signal(signal.SIGKILL)
+        deaths += joiner.returncode == -signal.SIGKILL
+    assert deaths == 2
+    joiner_loop(topics).run(until_end=True)
+    found = rows(topics)
+    assert len(found) == 4000
+    assert all(row.allocated == allocation(name) for name, row in found.items())
