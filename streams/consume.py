@@ -256,7 +256,6 @@ class BatchLoop:
         self._slipped = [raw for raw in self._slipped if (raw.topic(), raw.partition()) not in revoked]
         self._at_end = {partition: end for partition, end in self._at_end.items() if partition not in revoked}
         self._finished = {}
-        self.progress.assigned(self._at_end)
 
     def _look_at_ends(self) -> None:
         """Ask now and then, apart from fetching, where the partitions end."""

@@ -62,7 +62,9 @@ class Progress:
         now = self._clock()
         with self._lock:
             self._joined = True
-            self._partitions = {partition: _Partition(moved_at=now) for partition in partitions}
+            self._partitions = {
+                partition: self._partitions.get(partition, _Partition(moved_at=now)) for partition in partitions
+            }
 
     def reached(self, positions: dict[Partition, int]) -> None:
         """Take note of the next offset of each partition: all before it is done and committed."""

@@ -56,9 +56,7 @@ def read_range(
             if batch:
                 heard_at = time.monotonic()
             elif time.monotonic() - heard_at > TIMEOUT_S:
-                raise TimeoutError(
-                    f"{topic}: nothing for {TIMEOUT_S:.0f} s from partitions {sorted(open_partitions)}"
-                )
+                raise TimeoutError(f"{topic}: nothing for {TIMEOUT_S:.0f} s from partitions {sorted(open_partitions)}")
             for raw in batch:
                 number = raw.partition()
                 if number not in open_partitions:
@@ -68,9 +66,7 @@ def read_range(
                     continue
                 message = Message.of(raw, topic_id)
                 if number not in ends:
-                    ends[number] = consumer.get_watermark_offsets(TopicPartition(topic, number), cached=True)[
-                        1
-                    ]
+                    ends[number] = consumer.get_watermark_offsets(TopicPartition(topic, number), cached=True)[1]
                 if message.offset >= ends[number] - 1:
                     del open_partitions[number]
                 if (
@@ -88,9 +84,7 @@ def _starts(consumer: Consumer, topic: str, first: int) -> dict[int, int]:
     partitions = consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
     if not first:
         return dict.fromkeys(partitions, OFFSET_BEGINNING)
-    found = consumer.offsets_for_times(
-        [TopicPartition(topic, number, first) for number in partitions], TIMEOUT_S
-    )
+    found = consumer.offsets_for_times([TopicPartition(topic, number, first) for number in partitions], TIMEOUT_S)
     for answer in found:
         if answer.error is not None:
             raise KafkaException(answer.error)

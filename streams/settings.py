@@ -23,18 +23,12 @@ class Variable(NamedTuple):
 
 
 VARIABLES = (
-    Variable(
-        "LEAP_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", "Brokers to begin with, host:port, by commas."
-    ),
+    Variable("LEAP_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", "Brokers to begin with, host:port, by commas."),
     Variable("LEAP_KAFKA_<PROPERTY>", "", "Any librdkafka property: security.protocol, sasl.*, ssl.*, …"),
     Variable("LEAP_TOPIC_PREFIX", "", "Put before every topic and consumer group, on a shared cluster."),
     Variable("LEAP_TOPIC_REPLICATION", "-1", "Replicas of the topics created; -1 is the broker's default."),
-    Variable(
-        "LEAP_TOPIC_EPOCH", "0", "Stands in for topic ids where a broker has none; raise to start anew."
-    ),
-    Variable(
-        "LEAP_REDIS_URL", "redis://127.0.0.1:6379/0", "Store; rediss:// for TLS, user:password@ for ACL."
-    ),
+    Variable("LEAP_TOPIC_EPOCH", "0", "Stands in for topic ids where a broker has none; raise to start anew."),
+    Variable("LEAP_REDIS_URL", "redis://127.0.0.1:6379/0", "Store; rediss:// for TLS, user:password@ for ACL."),
     Variable("LEAP_REDIS_PREFIX", "leap", "Put before every key in the store."),
     Variable("LEAP_METRICS_PORT", "0", "Port of /metrics, /livez and /readyz; 0 is none."),
     Variable("LEAP_ARTIFACTS", ".leap/artifacts", "Artifacts and pointers: a path, or any fsspec URL."),

@@ -1,0 +1,192 @@
+"""Clients, topics and ranges, on whichever broker the tests run."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from schemas.topics import COMPLETED, load_topics
+from streams.embedded import free_port
+from streams.kafka import MAX_REQUEST_BYTES, CheckedProducer, DeliveryError, admin_config, producer_config
+from streams.ranges import read_range
+from streams.settings import Settings
+from streams.topics import TopicError, assert_topics, ensure_topics, topic_ids
+
+T0 = 1_700_000_000_000
+
+
+@dataclass(frozen=True)
+class Declared:
+    name: str = "some-topic"
+    partitions: int = 3
+    retention_ms: int = 3_600_000
+    cleanup: str = "delete"
+    max_message_bytes: int = 1_048_576
+
+
+def moment(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def test_topics_are_created_once(settings: Settings) -> None:
+    declarations = load_topics().values()
+    created = ensure_topics(settings, declarations)
+    assert created == sorted(settings.topic(topic.name) for topic in declarations)
+    assert ensure_topics(settings, declarations) == []
+    assert_topics(settings, declarations)
+
+
+def test_other_counts_are_an_error_that_names_all(settings: Settings) -> None:
+    ensure_topics(settings, [Declared()])
+    with pytest.raises(TopicError) as caught:
+        ensure_topics(settings, [Declared(partitions=4), Declared("another")])
+    assert f"{settings.topic('some-topic')} has 3 partitions where 4 are declared" in str(caught.value)
+    with pytest.raises(TopicError, match="missing-one does not exist: run leap topics ensure"):
+        assert_topics(settings, [Declared("missing-one")])
+
+
+@pytest.mark.real("the embedded broker takes any name")
+def test_topic_that_cannot_be_created(settings: Settings) -> None:
+    with pytest.raises(TopicError, match="cannot be created"):
+        ensure_topics(replace(settings, topic_prefix="not allowed/"), [Declared()])
+
+
+def test_no_broker_is_a_clear_error(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.topics.TIMEOUT_S", 0.3)
+    alone = replace(settings, kafka={"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": "0"})
+    with pytest.raises(TopicError, match="does not answer"):
+        assert_topics(alone, [Declared()])
+
+
+def test_topic_created_again_has_another_id(settings: Settings) -> None:
+    name = settings.topic("some-topic")
+    ensure_topics(settings, [Declared()])
+    first = topic_ids(settings, [name])[name]
+    assert topic_ids(settings, [name])[name] == first
+    admin = AdminClient(admin_config(settings))
+    admin.delete_topics([name])[name].result(10)
+    ensure_topics(settings, [Declared()])
+    assert topic_ids(settings, [name])[name] != first
+
+
+def test_ids_of_a_missing_topic(settings: Settings) -> None:
+    with pytest.raises(TopicError, match="nowhere"):
+        topic_ids(settings, ["nowhere"])
+
+
+def test_producer_delivers_key_value_and_time(topics: Settings) -> None:
+    producer = CheckedProducer(topics)
+    topic = topics.topic(COMPLETED)
+    producer.produce(topic, b"\xff\x00", b"key", T0)
+    producer.produce(topic, b"", None, T0 + 1)
+    producer.flush()
+    found = sorted(read_range(topics, topic), key=lambda message: message.timestamp_ms)
+    assert [(m.value, m.key, m.timestamp_ms) for m in found] == [(b"\xff\x00", b"key", T0), (b"", None, T0 + 1)]
+    assert {(m.topic, m.topic_id) for m in found} == {(topic, topic_ids(topics, [topic])[topic])}
+
+
+def test_flush_reports_what_is_left_without_a_broker(settings: Settings) -> None:
+    alone = replace(settings, kafka={"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": "0"})
+    producer = CheckedProducer(alone)
+    for _ in range(3):
+        producer.produce("anything", b"x")
+    with pytest.raises(DeliveryError) as caught:
+        producer.flush(0.2)
+    assert (caught.value.left, caught.value.failed) == (3, 0)
+    producer.flush(0.2)  # they are gone, and will not be sent beside their repetition
+
+
+@pytest.mark.real("the embedded broker creates topics by itself")
+def test_flush_reports_what_the_broker_refused_once(topics: Settings) -> None:
+    producer = CheckedProducer(topics)
+    producer.produce(topics.topic("never-created"), b"x")
+    producer.produce(topics.topic(COMPLETED), b"x")
+    with pytest.raises(DeliveryError, match="never-created") as caught:
+        producer.flush()
+    assert (caught.value.left, caught.value.failed) == (0, 1)
+    producer.produce(topics.topic(COMPLETED), b"y")
+    producer.flush()
+    assert Counter(m.value for m in read_range(topics, topics.topic(COMPLETED))) == {b"x": 1, b"y": 1}
+
+
+def test_event_larger_than_a_request(topics: Settings) -> None:
+    with pytest.raises(KafkaException, match="MSG_SIZE_TOO_LARGE"):
+        CheckedProducer(topics).produce(topics.topic(COMPLETED), bytes(MAX_REQUEST_BYTES + 1))
+
+
+@pytest.fixture
+def hundred(topics: Settings) -> Settings:
+    """A topic of 100 messages one second apart in four batches, of which the first partition has none."""
+    producer = CheckedProducer(topics)
+    for number in range(100):
+        producer.produce(topics.topic(COMPLETED), b"%d" % number, b"%d" % number, T0 + number * 1000)
+        if number % 25 == 24:
+            producer.flush()
+    return topics
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        (None, None, range(100)),
+        (20, None, range(20, 100)),
+        (None, 20, range(20)),
+        (20, 60, range(20, 60)),
+        (99, 100, range(99, 100)),
+        (100, None, ()),
+        (-100, 0, ()),
+        (50, 50, ()),
+    ],
+)
+def test_range_of_times(hundred: Settings, start: int | None, end: int | None, expected: range) -> None:
+    first = None if start is None else moment(T0 + start * 1000)
+    last = None if end is None else moment(T0 + end * 1000)
+    found = list(read_range(hundred, hundred.topic(COMPLETED), first, last))
+    assert sorted(int(message.value or b"") for message in found) == list(expected)
+    for number in {message.partition for message in found}:
+        offsets = [message.offset for message in found if message.partition == number]
+        assert offsets == sorted(set(offsets))
+
+
+def test_range_bears_times_that_do_not_ascend(topics: Settings) -> None:
+    producer = CheckedProducer(topics)
+    for second in (5, 1, 9, 3, 7):
+        producer.produce(topics.topic(COMPLETED), b"%d" % second, b"one key", T0 + second * 1000)
+    producer.flush()
+    found = read_range(topics, topics.topic(COMPLETED), moment(T0 + 3000), moment(T0 + 8000))
+    assert [message.value for message in found] == [b"5", b"3", b"7"]
+
+
+def test_range_ends_where_the_topic_ended_when_it_began(hundred: Settings) -> None:
+    producer = CheckedProducer(hundred)
+    found = []
+    for message in read_range(hundred, hundred.topic(COMPLETED)):
+        found.append(message)
+        producer.produce(hundred.topic(COMPLETED), b"later", message.key)
+        producer.flush()
+    assert [m.value for m in found].count(b"later") < 100
+    assert sum(m.value != b"later" for m in found) == 100
+
+
+def test_range_of_an_empty_topic(topics: Settings) -> None:
+    assert list(read_range(topics, topics.topic(COMPLETED))) == []
+
+
+def test_range_of_a_missing_topic(settings: Settings) -> None:
+    with pytest.raises(TopicError, match="nowhere"):
+        list(read_range(settings, "nowhere"))
+
+
+@pytest.mark.real("the embedded broker shows aborted transactions")
+def test_range_of_a_transactional_topic(topics: Settings) -> None:
+    topic = topics.topic(COMPLETED)
+    producer = Producer(producer_config(topics) | {"transactional.id": topics.topic_prefix})
+    producer.init_transactions(30)
+    for value, end in ((b"a", True), (b"aborted", False), (b"b", True), (b"aborted too", False)):
+        producer.begin_transaction()
+        producer.produce(topic, value, b"one key")
+        producer.commit_transaction(30) if end else producer.abort_transaction(30)
+    assert [message.value for message in read_range(topics, topic)] == [b"a", b"b"]

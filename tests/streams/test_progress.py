@@ -1,0 +1,87 @@
+import urllib.error
+import urllib.request
+
+from streams.health import health_server
+from streams.progress import Progress
+
+ONE, TWO = ("t", 0), ("t", 1)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_stalls_only_before_the_end() -> None:
+    clock = Clock()
+    progress = Progress(clock, stall_s=60)
+    progress.assigned([ONE, TWO])
+    progress.ends({ONE: 5, TWO: 5})
+    progress.reached({ONE: 5, TWO: 3})
+    clock.now = 61
+    assert progress.stalled() == [TWO]
+    assert progress.lag() == {ONE: 0, TWO: 2}
+    progress.reached({TWO: 4})
+    assert progress.stalled() == []
+
+
+def test_idle_partition_has_its_full_time_once_something_comes() -> None:
+    clock = Clock()
+    progress = Progress(clock, stall_s=60)
+    progress.assigned([ONE])
+    progress.ends({ONE: 5})
+    progress.reached({ONE: 5})
+    clock.now = 1000
+    progress.ends({ONE: 6})
+    clock.now = 1060
+    assert progress.stalled() == []
+    clock.now = 1061
+    assert progress.stalled() == [ONE]
+
+
+def test_partition_that_was_never_fetched_stalls() -> None:
+    clock = Clock()
+    progress = Progress(clock, stall_s=60)
+    progress.assigned([ONE])
+    progress.ends({ONE: 0})
+    clock.now = 61
+    assert progress.stalled() == [ONE]
+
+
+def test_revoked_partition_cannot_stall() -> None:
+    clock = Clock()
+    progress = Progress(clock, stall_s=60)
+    progress.assigned([ONE, TWO])
+    progress.ends({ONE: 5, TWO: 5})
+    progress.assigned([TWO])
+    progress.reached({ONE: 1})
+    clock.now = 61
+    assert progress.stalled() == [TWO]
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_health_over_http() -> None:
+    clock = Clock()
+    progress = Progress(clock, stall_s=60)
+    with health_server(0, progress) as port:
+        assert get(port, "/livez") == (200, "alive")
+        assert get(port, "/readyz")[0] == 503
+        progress.assigned([ONE])
+        assert get(port, "/readyz") == (200, "ready")
+        progress.failing()
+        assert get(port, "/readyz")[0] == 503
+        progress.ends({ONE: 5})
+        clock.now = 61
+        assert get(port, "/livez") == (503, "no progress before the end of [('t', 0)]")
+        assert "leap_batch_failures_total" in get(port, "/metrics")[1]
+        assert get(port, "/")[0] == 404

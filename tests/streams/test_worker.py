@@ -1,0 +1,56 @@
+import signal
+import subprocess
+import sys
+
+from schemas.topics import COMPLETED
+from streams.kafka import CheckedProducer
+from streams.settings import Settings
+
+WORKER = """
+import os, sys, time
+import structlog
+from streams.consume import BatchLoop
+from streams.settings import Settings
+import streams.worker
+
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+streams.worker.STOP_S = 1.0
+settings = Settings.from_environment(os.environ)
+
+def handle(batch):
+    print("batch", flush=True)
+    if "hang" in sys.argv:
+        time.sleep(60)
+    if "fail" in sys.argv:
+        raise ConnectionError("the store is away")
+
+loop = BatchLoop(settings, "w", [settings.topic("job-completed")], handle)
+print(streams.worker.run_worker(loop, settings))
+"""
+
+
+def stopped(settings: Settings, *arguments: str) -> tuple[str, int]:
+    """Run a worker until it has a batch, send SIGTERM, and give its last line and exit status."""
+    producer = CheckedProducer(settings)
+    producer.produce(settings.topic(COMPLETED), b"x")
+    producer.flush()
+    environment = settings.to_environment() | {"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
+    command = [sys.executable, "-c", WORKER, *arguments]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "batch\n"
+        worker.send_signal(signal.SIGTERM)
+        rest, _ = worker.communicate()
+    return rest.splitlines()[-1], worker.returncode
+
+
+def test_sigterm_ends_a_worker(topics: Settings) -> None:
+    assert stopped(topics) == ("True", 0)
+
+
+def test_sigterm_ends_a_worker_whose_batch_fails(topics: Settings) -> None:
+    assert stopped(topics, "fail") == ("True", 0)
+
+
+def test_sigterm_ends_a_worker_that_hangs(topics: Settings) -> None:
+    assert stopped(topics, "hang") == ("False", 0)
