@@ -171,7 +171,8 @@ class HistoryStore:
         if generation is None:
             generation = self.generation()
         with self.client.pipeline(transaction=False) as pipeline:
-            for bucket, call in self._calls(observations, generation).items():
+            for (target, number), call in _calls(observations).items():
+                bucket = self._bucket(generation, target, number)
                 pipeline.eval(_script, 1, bucket, self._window, call.payload())
             replies = pipeline.execute()
         return Applied(*map(sum, zip(*replies, strict=True)))
@@ -215,26 +216,26 @@ class HistoryStore:
     def _fields(self, generation: int, target: str, number: int) -> dict[bytes, bytes]:
         return cast(dict[bytes, bytes], self.client.hgetall(self._bucket(generation, target, number)))
 
-    def _calls(self, observations: Iterable[Observation], generation: int) -> dict[str, _Call]:
-        """Group a batch by bucket; what stands at an offset already passed in it was delivered twice."""
-        calls: dict[str, _Call] = {}
-        passed: dict[tuple[str, str], int] = {}
-        for source, offset, attempt_id, target, value, at, keys in observations:
-            check(value, at)
-            if offset <= passed.get((source, target), -1):
-                continue
-            passed[source, target] = offset
-            attempt = b64encode(hashlib.blake2b(attempt_id.encode(), digest_size=9).digest()).decode()
-            for key in keys:
-                name = _encode_json(key)
-                bucket = self._bucket(generation, target, _number(key.name))
-                call = calls.get(bucket)
-                if call is None:
-                    call = calls[bucket] = _Call()
-                at_source = call.sources.setdefault("@" + source, len(call.sources) + 1)
-                at_field = call.fields.setdefault(name.decode(), len(call.fields) + 1)
-                call.updates += (at_source, at_field, offset, attempt, value, at)
-        return calls
+
+def _calls(observations: Iterable[Observation]) -> dict[tuple[str, int], _Call]:
+    """Group a batch by target and bucket; what stands at an offset already passed in it was delivered twice."""
+    calls: dict[tuple[str, int], _Call] = {}
+    passed: dict[tuple[str, str], int] = {}
+    for source, offset, attempt_id, target, value, at, keys in observations:
+        check(value, at)
+        if offset <= passed.get((source, target), -1):
+            continue
+        passed[source, target] = offset
+        attempt = b64encode(hashlib.blake2b(attempt_id.encode(), digest_size=9).digest()).decode()
+        for key in keys:
+            place = target, _number(key.name)
+            call = calls.get(place)
+            if call is None:
+                call = calls[place] = _Call()
+            at_source = call.sources.setdefault("@" + source, len(call.sources) + 1)
+            at_field = call.fields.setdefault(_encode_json(key).decode(), len(call.fields) + 1)
+            call.updates += (at_source, at_field, offset, attempt, value, at)
+    return calls
 
 
 def _number(name: str) -> int:

@@ -1,0 +1,121 @@
+"""How fast completions reach the store, and what share of the script's own speed that is."""
+
+import random
+import statistics
+import time
+import uuid
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from schemas.codec import encode
+from schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
+from schemas.topics import COMPLETED, load_topics
+from streams.consume import BatchLoop, Message
+from streams.dead_letters import DeadLetters
+from streams.history import BATCH_SIZE, WORKER, HistoryWorker, read
+from streams.history_store import HistoryStore
+from streams.kafka import CheckedProducer
+from streams.redis_client import connect
+from streams.settings import Settings
+from streams.topics import ensure_topics
+
+FAMILIES = 20_000
+MODEL_TYPES = 660
+HARDWARE_TYPES = 20
+SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Medians over the rounds.
+
+    Attributes
+    ----------
+    completions_per_s
+        Through Kafka: consumed, decoded, applied to three statistics each, committed.
+    script_per_s
+        The same batches of observations, given to the script by the same client: no Kafka, no decoding.
+    worker_per_s
+        The same batches of messages, given to the worker: no Kafka.
+    fraction_of_script
+        completions_per_s / script_per_s of the same round.
+    """
+
+    completions: int
+    rounds: int
+    completions_per_s: float
+    script_per_s: float
+    worker_per_s: float
+    fraction_of_script: float
+
+
+def bench(settings: Settings, completions: int = 200_000, rounds: int = 3) -> Figures:
+    """Measure on a running broker and store, under topics and keys of its own that it leaves behind.
+
+    The first batch of a round is not timed: it waits for the consumer group.
+    """
+    fresh = f"bench-{uuid.uuid4().hex[:8]}-"
+    settings = replace(settings, topic_prefix=settings.topic_prefix + fresh)
+    ensure_topics(settings, load_topics().values())
+    send(settings, completions)
+    through, script, worker = [], [], []
+    for number in range(rounds):
+        batches: list[list[Message]] = []
+        store = HistoryStore(connect(settings.redis_url), f"{settings.redis_prefix}-{fresh}{number}")
+        through.append(_through_kafka(settings, store, completions, f"{WORKER}-{number}", batches))
+        observed = [read(batch)[0] for batch in batches]
+        began = time.perf_counter()
+        for observations in observed:
+            store.apply(observations, generation=1)
+        script.append(completions / (time.perf_counter() - began))
+        began = time.perf_counter()
+        for batch in batches:
+            store.apply(read(batch)[0], generation=2)
+        worker.append(completions / (time.perf_counter() - began))
+        for generation in range(3):
+            store.remove(THROUGHPUT, generation)
+    ratios = [ours / alone for ours, alone in zip(through, script, strict=True)]
+    median = statistics.median
+    return Figures(completions, rounds, median(through), median(script), median(worker), median(ratios))
+
+
+def send(settings: Settings, completions: int) -> None:
+    """Publish completions of a fleet: half of them of a few busy families, the others spread thinly."""
+    rng = random.Random(0)
+    producer = CheckedProducer(settings)
+    for number in range(completions):
+        many = rng.random() < 0.5
+        family = rng.randrange(FAMILIES) if many else min(FAMILIES, int(rng.paretovariate(0.7)))
+        finished = datetime(2026, 1, 1, tzinfo=UTC) + number * SECOND
+        event = JobCompleted(
+            attempt_id=f"attempt-{number:012d}",
+            job_name=f"ranker-{family % 97}-daily-{family}x-{finished:%Y%m%d-%H%M%S}",
+            model_type=f"model-{family % MODEL_TYPES}",
+            hardware_type=f"accelerator-{rng.randrange(HARDWARE_TYPES)}",
+            started_at=finished - 3600 * SECOND,
+            finished_at=finished,
+            status=SUCCEEDED,
+            measurements={THROUGHPUT: rng.lognormvariate(8, 1.5)},
+        )
+        producer.produce(settings.topic(COMPLETED), encode(event), str(family).encode())
+    producer.flush()
+
+
+def _through_kafka(
+    settings: Settings, store: HistoryStore, completions: int, group: str, batches: list[list[Message]]
+) -> float:
+    outputs = CheckedProducer(settings)
+    worker = HistoryWorker(store, DeadLetters(settings, outputs, group))
+
+    def handle(messages: list[Message]) -> None:
+        batches.append(messages)
+        if len(batches) == 2:
+            began.append(time.perf_counter())
+        worker.handle(messages)
+        if sum(map(len, batches)) == completions:
+            loop.stop()
+
+    began: list[float] = []
+    loop = BatchLoop(settings, group, [settings.topic(COMPLETED)], handle, outputs=outputs, batch_size=BATCH_SIZE)
+    loop.run()
+    return (completions - len(batches[0])) / (time.perf_counter() - began[0])
