@@ -123,7 +123,7 @@ def _exclude_premium(
 ) -> None:
     """If only premium types are eligible they all stay."""
     eligible = reason == RANKED
-    best_standard = np.full(jobs, -np.inf)
+    best_standard = np.zeros(jobs)
     standard = eligible & ~premium
     np.maximum.at(best_standard, job[standard], per_cost[standard])
     reason[eligible & premium & (per_cost < efficiency * best_standard[job])] = NOT_EFFICIENT

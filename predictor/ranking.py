@@ -104,20 +104,14 @@ def _rank_asked(
                 pinned=submission.pinned,
                 artifact=artifact.manifest.version,
                 candidates=submission.candidates,
-                served_history=_served(scored.served[rows.start : rows.stop]),
+                served_history=dict(
+                    zip(history.FEATURES, map(tuple, scored.served[rows.start : rows.stop].T.tolist()), strict=True)
+                ),
                 shadow=policy.switches.mode(submission.model_type, family) == "shadow",
                 decided_at=now,
             )
         )
     return answers
-
-
-def _served(values: Matrix) -> dict[str, tuple[float | None, ...]]:
-    """History features of one job's candidates; once where they do not depend on the hardware type."""
-    columns = dict(zip(history.FEATURES, values.T.tolist(), strict=True))
-    return {
-        name: tuple(column if name.startswith("family_hardware") else column[:1]) for name, column in columns.items()
-    }
 
 
 def _goal(submission: JobSubmitted, switches: Switches) -> Goal:

@@ -45,7 +45,7 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         >>> half = Switches(default=Switch(percentage=50.0))
         >>> [half.mode("dlrm", name) for name in ("ads", "feed", "search")]
-        ['shadow', 'on', 'shadow']
+        ['shadow', 'on', 'on']
         """
         switch = self.of(model_type)
         if switch.mode != "on" or switch.percentage >= 100.0:

@@ -20,7 +20,7 @@ from retrainer.evaluate import LookupTable, Scores, scores
 from retrainer.recipes import RECIPES
 from retrainer.training import Data, imputed_of, ranges_of, vocabulary_of
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 
 class Row(msgspec.Struct, frozen=True):

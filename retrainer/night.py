@@ -27,7 +27,9 @@ from retrainer.window import open_window
 from schemas.events import THROUGHPUT, ArtifactPublished
 from schemas.hardware import Catalog
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
+
+DEFAULT_RECIPES: tuple[str, ...] = ("boosted",)
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Plan:
     night: date
     target: str = THROUGHPUT
     window_days: int = 30
-    recipes: tuple[str, ...] = ("boosted",)
+    recipes: tuple[str, ...] = DEFAULT_RECIPES
     margin: float = 1.0
     keep_days: int = 90
     keep_artifacts: int = 30
@@ -170,7 +172,7 @@ class Night:
             keys=len(snapshot),
             seconds=self._seconds,
         )
-        self._write(report)
+        self._write(report, plan.night)
         return report
 
     @contextmanager
@@ -181,11 +183,15 @@ class Night:
         self._seconds[name] = round(time.monotonic() - started, 2)
         log.info("step finished", step=name, seconds=self._seconds[name])
 
-    def _write(self, report: Report) -> None:
-        folder = self._partitions.root / "reports"
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{report.target}-{report.night}.json"
+    def _write(self, report: Report, night: date) -> None:
+        path = report_path(self._partitions.root, report.target, night)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1))
+
+
+def report_path(root: Path, target: str, night: date) -> Path:
+    """Where the report of a night is, beside the partitions under `root`."""
+    return root / "reports" / f"{target}-{night.isoformat()}.json"
 
 
 def _announcement(target: str, artifact: str, promoted: bool, reason: str, champion: Row) -> ArtifactPublished:

@@ -22,7 +22,7 @@ from retrainer.training import Data
 from retrainer.window import Window
 from schemas.hardware import Catalog
 
-log = structlog.get_logger()
+log = structlog.get_logger(__name__)
 
 LIBRARIES = ("numpy", "onnx", "onnxruntime", "pandas", "scikit-learn")
 

@@ -35,11 +35,13 @@ class _States:
 
     def at_end_of(self, key: Ints, day: Ints) -> Statistics:
         """(n, 5) state of `key` at the end of `day`; NaN where it had none. Key -1 is unknown."""
+        rows = np.full((len(key), len(STATISTICS)), np.nan, dtype=np.float32)
+        if not len(self.place):
+            return rows
         wanted = key * self.days + np.clip(day - self.first_day, -1, self.days - 1)
         found = np.searchsorted(self.place, wanted, side="right") - 1
         known = (found >= 0) & (key >= 0) & (day >= self.first_day)
         known &= self.place[np.maximum(found, 0)] // self.days == key
-        rows = np.full((len(key), len(STATISTICS)), np.nan, dtype=np.float32)
         rows[known] = self.statistics[found[known]]
         return rows
 

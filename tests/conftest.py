@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from schemas.topics import load_topics
@@ -16,6 +17,10 @@ from streams.embedded import Pair, embedded_pair
 from streams.settings import Settings
 from streams.topics import ensure_topics
 from tests.services import ROOT, real_pair
+
+# How long an example takes is the machine's affair: timings are benchmarks, never assertions.
+hypothesis.settings.register_profile("leap", deadline=None)
+hypothesis.settings.load_profile("leap")
 
 BACKEND = os.environ.get("LEAP_TEST_BACKEND", "embedded")
 

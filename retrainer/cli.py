@@ -1,0 +1,137 @@
+"""``leap retrain`` and ``leap demo``."""
+
+import logging
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from predictor.cli import fail
+from predictor.store import PointerMoved
+from schemas.events import THROUGHPUT
+
+if TYPE_CHECKING:
+    from retrainer.night import Plan, Report
+    from streams.settings import Settings
+
+
+class Every(StrEnum):
+    """Built-in schedules."""
+
+    day = "day"
+
+
+def retrain(
+    night: Annotated[
+        datetime | None, typer.Option("--date", formats=["%Y-%m-%d"], help="Night to run; today's by default.")
+    ] = None,
+    every: Annotated[Every | None, typer.Option(help="Keep running, one night a day at 00:30 UTC.")] = None,
+    target: Annotated[str, typer.Option(help="Prediction target.")] = THROUGHPUT,
+    window: Annotated[int, typer.Option(min=2, help="Days before the night to learn from.")] = 30,
+    recipe: Annotated[list[str] | None, typer.Option(help="Recipe to train; repeat for several.")] = None,
+    keep_days: Annotated[int, typer.Option(min=1, help="Days that partitions are kept.")] = 90,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that fit side by side.")] = 1,
+    trial: Annotated[bool, typer.Option(help="Keep the artifact, but do not move production.")] = False,
+    offline: Annotated[bool, typer.Option(help="Use the partitions as they are: no Kafka, no Redis.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+) -> None:
+    """Train on the window before the night, publish the champion, move production if it is good enough."""
+    from retrainer.night import DEFAULT_RECIPES, Plan, report_path
+    from retrainer.schedule import Busy, run_daily
+    from retrainer.window import NothingToLearn
+    from streams.logs import configure
+    from streams.topics_cli import read_settings
+
+    configure()
+    settings = read_settings()
+    plan = Plan(
+        night=night.date() if night else datetime.now(UTC).date(),
+        target=target,
+        window_days=window,
+        recipes=tuple(recipe or DEFAULT_RECIPES),
+        keep_days=max(keep_days, window),
+        promote=not trial,
+        n_jobs=jobs,
+    )
+    run = partial(_run, settings, offline=offline)
+    if every:
+        path = partial(report_path, Path(settings.partitions), plan.target)
+        run_daily(lambda day: run(replace(plan, night=day)), lambda day: path(day).exists())
+    try:
+        report = run(plan)
+    except (Busy, NothingToLearn, PointerMoved) as error:
+        raise fail(str(error)) from None
+    print(msgspec.json.encode(report).decode() if as_json else summary(report))
+
+
+def _run(settings: "Settings", plan: "Plan", offline: bool) -> "Report":
+    """One night over the configured places."""
+    from predictor.store import open_store
+    from retrainer import edges
+    from retrainer.night import Night
+    from retrainer.partitions import Partitions
+    from retrainer.schedule import alone
+    from schemas.hardware import load_catalog
+
+    partitions = Partitions(Path(settings.partitions))
+    today = plan.night == datetime.now(UTC).date()
+    night = Night(
+        partitions,
+        open_store(settings.artifacts),
+        load_catalog(Path(settings.catalog) if settings.catalog else None),
+        absorb=list if offline else edges.absorb(settings, partitions),
+        # Redis knows the present only: a night of the past takes the statistics of its own day from the twin.
+        snapshot=edges.snapshot(settings, plan.target) if today and not offline else None,
+        announce=(lambda event: None) if offline else edges.announce(settings),
+    )
+    with alone(partitions.root):
+        return night.run(plan)
+
+
+def summary(report: "Report") -> str:
+    """What a night did, in a few lines."""
+    lines = [f"night {report.night}: {report.trained_on} attempts trained on, {report.held_out} held out"]
+    for row in report.recipes:
+        found = row.all
+        result = f"w20 {found.w20:5} w5 {found.w5:5} MdAPE {found.mdape:5}" if found else f"failed: {row.error}"
+        lines.append(f"  {row.recipe:20} {result}  {row.seconds:7.1f} s")
+    table, champion = report.lookup, report.champion_on_lookup
+    lines.append(f"  {'lookup table':20} w20 {table.w20:5} w5 {table.w5:5} on the {table.coverage}% that it covers;")
+    lines.append(f"  {report.champion + ' there':20} w20 {champion.w20:5} w5 {champion.w5:5}")
+    lines.append(f"{report.artifact}: {'promoted' if report.promoted else 'kept, not promoted'}: {report.reason}")
+    return "\n".join(lines)
+
+
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where everything that it makes goes.")] = Path(".leap/demo"),
+) -> None:
+    """A small simulated fleet through broker, store, workers, night and ranking, all on this machine."""
+    import shutil
+
+    from predictor.cli import as_table, console
+    from retrainer.demo import Demo
+    from streams.logs import configure
+
+    configure(logging.WARNING)
+    shutil.rmtree(folder, ignore_errors=True)
+    started = time.monotonic()
+    outcome, report, example = Demo(folder, print).run()
+    print(summary(report))
+    console.print(as_table(example))
+    table = outcome.lookup_table
+    print(
+        f"{outcome.attempts} submissions ranked, {outcome.coverage}% with an opinion, "
+        f"in {time.monotonic() - started:.0f} s altogether.\n"
+        f"  Leap          w20 {outcome.w20}%  w5 {outcome.w5}%  of all that finished\n"
+        f"  lookup table  w20 {table['w20']}%  w5 {table['w5']}%  of the {table['coverage']}% that it covers; "
+        f"Leap there: w20 {outcome.w20_where_table_covers}%"
+    )
+    result = folder.with_suffix(".json")
+    result.write_bytes(msgspec.json.format(msgspec.json.encode(outcome), indent=1))
+    print(f"The same as JSON: {result}. w20: share of attempts predicted within 20% of what was measured.")

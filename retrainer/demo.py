@@ -1,0 +1,275 @@
+"""The demo: a small simulated fleet through the real topics, workers and night, on this machine alone.
+
+The fleet's days end yesterday, so that the night is today's and takes its statistics from the store.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import structlog
+
+from predictor.store import LocalStore
+from retrainer import edges
+from retrainer.evaluate import LookupTable, scores
+from retrainer.night import Night, Plan, Report
+from retrainer.partitions import Partitions
+from retrainer.table import frame, log_target
+from schemas.codec import decode
+from schemas.events import (
+    SUCCEEDED,
+    THROUGHPUT,
+    Event,
+    JobAllocated,
+    JobAttempt,
+    JobCompleted,
+    JobSubmitted,
+    PreferenceList,
+)
+from schemas.hardware import load_catalog
+from schemas.topics import ATTEMPTS, PREFERENCES, load_topics
+from streams.consume import Message
+from streams.embedded import child, embedded_pair
+from streams.fleet.generate import Fleet, FleetConfig
+from streams.history_store import HistoryStore
+from streams.launcher import Launcher
+from streams.mapped import event_time
+from streams.ranges import read_range
+from streams.redis_client import connect
+from streams.settings import Settings
+from streams.topics import ensure_topics
+
+log = structlog.get_logger(__name__)
+
+HISTORY_DAYS = 14
+ATTEMPTS_PER_DAY = 600
+#: Longest wait for the workers to catch up.
+PATIENCE_S = 120.0
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What the demo found, on the attempts of the last day; kept as ``demo.json``.
+
+    Attributes
+    ----------
+    attempts
+        Submissions of that day.
+    coverage
+        Share of them, in percent, that got a ranked list.
+    w20, w5
+        Of the prediction for the hardware type that the attempt ran on, in percent of those that succeeded.
+    lookup_table
+        Of the lookup table, on the attempts that it covers.
+    w20_where_table_covers
+        Of Leap, on those same attempts.
+    """
+
+    attempts: int
+    coverage: float
+    w20: float
+    w5: float
+    lookup_table: dict[str, float]
+    w20_where_table_covers: float
+    events: int
+    history_attempts: int
+    seconds: dict[str, float]
+
+
+class Demo:
+    """One run of the demo.
+
+    Parameters
+    ----------
+    folder
+        Where everything that it makes goes; what an earlier demo left there is replaced.
+    say
+        Tells the reader what happens.
+    """
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._say = say
+        self._seconds: dict[str, float] = {}
+
+    def run(self) -> tuple[Outcome, Report, PreferenceList]:
+        """Run all of it; returns the outcome, the night's report and the list of one job."""
+        midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        start = (midnight - timedelta(days=HISTORY_DAYS)).date()
+        fleet = Fleet(FleetConfig(start=start, days=HISTORY_DAYS + 1, attempts_per_day=ATTEMPTS_PER_DAY))
+        with self._step("fleet generated"):
+            events = sorted(_events(fleet), key=event_time)
+        past = [event for event in events if event_time(event) < midnight]
+        today = [event for event in events if event_time(event) >= midnight]
+        with embedded_pair(self._folder / "services") as pair:
+            settings = replace(
+                Settings.from_environment({"LEAP_KAFKA_BOOTSTRAP_SERVERS": pair.bootstrap_servers}),
+                redis_url=pair.redis_url,
+                artifacts=str(self._folder / "artifacts"),
+                partitions=str(self._folder / "partitions"),
+            )
+            created = ensure_topics(settings, load_topics().values())
+            self._say(f"broker and store are up, {len(created)} topics created")
+            with ExitStack() as workers:
+                for name in ("history", "joiner"):
+                    workers.enter_context(self._worker(name, settings))
+                with self._step(f"{len(past):,} events of {HISTORY_DAYS} days sent and worked off"):
+                    self._send(settings, past)
+                    self._wait_for(settings, past)
+                report = self._night(settings)
+                workers.enter_context(self._worker("ranking", settings))
+                submissions = [event for event in today if isinstance(event, JobSubmitted)]
+                with self._step(f"{len(submissions):,} submissions of today ranked"):
+                    self._send(settings, submissions)
+                    lists = self._lists(settings, submissions)
+            outcome = self._outcome(settings, today, lists, len(events))
+        return outcome, report, _example(lists)
+
+    @contextmanager
+    def _worker(self, name: str, settings: Settings) -> Iterator[None]:
+        command = [sys.executable, "-m", "leap", "worker", name]
+        with child(command, self._folder / f"{name}.log", lambda: True, settings.to_environment()):
+            yield
+
+    @contextmanager
+    def _step(self, what: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self._seconds[what] = round(time.monotonic() - started, 1)
+        self._say(f"{what} in {self._seconds[what]} s")
+
+    def _send(self, settings: Settings, events: Iterable[Event]) -> None:
+        with Launcher(settings) as launcher:
+            for event in events:
+                match event:
+                    case JobSubmitted():
+                        launcher.submitted(event)
+                    case JobAllocated():
+                        launcher.allocated(event)
+                    case JobCompleted():
+                        launcher.completed(event)
+            left = launcher.close(PATIENCE_S)
+        if left:
+            raise RuntimeError(f"{left} events were not delivered; see {self._folder}/services/broker.log")
+
+    def _wait_for(self, settings: Settings, events: list[Event]) -> None:
+        """Until each attempt that can be joined is joined, and each success is in the statistics once."""
+        submitted = {event.attempt_id for event in events if isinstance(event, JobSubmitted)}
+        completed = {event.attempt_id: event for event in events if isinstance(event, JobCompleted)}
+        joined = submitted & completed.keys()
+        counted = sum(_counts(event) for event in completed.values())
+        store = HistoryStore(connect(settings.redis_url), settings.redis_prefix)
+
+        def done() -> bool:
+            seen = {decode(message.value, JobAttempt).attempt_id for message in _read(settings, ATTEMPTS)}
+            return seen >= joined and _observed(store) >= counted
+
+        self._until(done, "the workers to catch up")
+        if _observed(store) != counted:
+            raise RuntimeError(f"{_observed(store)} attempts in the statistics where {counted} succeeded")
+        self._say(f"{counted:,} finished attempts counted, each once; {len(joined):,} joined")
+
+    def _night(self, settings: Settings) -> Report:
+        partitions = Partitions(Path(settings.partitions))
+        night = Night(
+            partitions,
+            LocalStore(Path(settings.artifacts)),
+            load_catalog(),
+            absorb=edges.absorb(settings, partitions),
+            snapshot=edges.snapshot(settings, THROUGHPUT),
+            announce=edges.announce(settings),
+        )
+        with self._step("night run"):
+            report = night.run(Plan(night=datetime.now(UTC).date()))
+        self._say(f"artifact {report.artifact} {'is in production' if report.promoted else 'was not promoted'}")
+        return report
+
+    def _lists(self, settings: Settings, submissions: list[JobSubmitted]) -> dict[str, PreferenceList]:
+        wanted = {submission.attempt_id for submission in submissions}
+        lists: dict[str, PreferenceList] = {}
+
+        def done() -> bool:
+            found = (decode(message.value, PreferenceList) for message in _read(settings, PREFERENCES))
+            lists.update((answer.attempt_id, answer) for answer in found)
+            return lists.keys() >= wanted
+
+        self._until(done, "a preference list of each submission")
+        return lists
+
+    def _until(self, done: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not done():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"waited {PATIENCE_S:.0f} s for {what}; the logs are in {self._folder}")
+            time.sleep(0.2)
+
+    def _outcome(
+        self, settings: Settings, today: list[Event], lists: dict[str, PreferenceList], events: int
+    ) -> Outcome:
+        submitted = {event.attempt_id: event for event in today if isinstance(event, JobSubmitted)}
+        completed = {event.attempt_id: event for event in today if isinstance(event, JobCompleted) and _counts(event)}
+        rows = frame(
+            JobAttempt(attempt_id=name, family="", submitted=submitted[name], completed=completed[name])
+            for name in sorted(submitted.keys() & completed.keys())
+        )
+        measured = np.exp(log_target(rows, THROUGHPUT))
+        predicted = np.array(
+            [
+                _predicted(lists[name], kind)
+                for name, kind in zip(rows["attempt_id"], rows["hardware_type"], strict=True)
+            ]
+        )
+        partitions = Partitions(Path(settings.partitions))
+        history = partitions.read(partitions.days())
+        looked_up = LookupTable.learn(history, np.exp(log_target(history, THROUGHPUT))).predict(rows)
+        leap, table = scores(predicted, measured), scores(looked_up, measured)
+        there = scores(predicted[~np.isnan(looked_up)], measured[~np.isnan(looked_up)])
+        answered = sum(bool(lists[name].ranked) for name in submitted)
+        return Outcome(
+            attempts=len(submitted),
+            coverage=round(100.0 * answered / len(submitted), 1),
+            w20=leap.w20,
+            w5=leap.w5,
+            lookup_table={"w20": table.w20, "w5": table.w5, "coverage": table.coverage},
+            w20_where_table_covers=there.w20,
+            events=events,
+            history_attempts=len(history),
+            seconds=self._seconds,
+        )
+
+
+def _events(fleet: Fleet) -> Iterator[Event]:
+    for day in range(fleet.config.days):
+        for _, _, event in fleet.day(day).events():
+            yield event
+
+
+def _counts(event: JobCompleted) -> bool:
+    return event.status == SUCCEEDED and event.measurements.get(THROUGHPUT, 0.0) > 0.0
+
+
+def _read(settings: Settings, topic: str) -> Iterator[Message]:
+    return read_range(settings, settings.topic(topic))
+
+
+def _observed(store: HistoryStore) -> int:
+    """Observations of all families."""
+    buckets = store.buckets(THROUGHPUT)
+    return sum(found.n for bucket in buckets for key, found in bucket.statistics.items() if key.kind == "family")
+
+
+def _predicted(answer: PreferenceList, hardware_type: str) -> float:
+    """Samples/s predicted for one hardware type, ranked or not; NaN where there is no prediction."""
+    found = {candidate.hardware_type: candidate.throughput for candidate in answer.ranked}
+    found |= {left_out.hardware_type: left_out.throughput or np.nan for left_out in answer.excluded}
+    return found.get(hardware_type, np.nan)
+
+
+def _example(lists: dict[str, PreferenceList]) -> PreferenceList:
+    """The list with the most to see."""
+    return max(lists.values(), key=lambda answer: (len(answer.ranked) + len(answer.excluded), answer.attempt_id))

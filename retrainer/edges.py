@@ -1,0 +1,81 @@
+"""Where a night meets Kafka and Redis: attempts in, statistics in, the announcement out."""
+
+from collections.abc import Callable
+from datetime import date
+
+import numpy as np
+import structlog
+
+from predictor.features.history import SECONDS_PER_DAY
+from predictor.snapshot import Snapshot, key_hash
+from retrainer.partitions import Partitions
+from schemas.codec import MAX_DECODED_BYTES, Rejected, decode, encode
+from schemas.events import ArtifactPublished, JobAttempt
+from schemas.topics import ARTIFACTS, ATTEMPTS
+from streams.consume import BatchLoop, Message
+from streams.dead_letters import DeadLetters
+from streams.history_store import HistoryStore
+from streams.kafka import CheckedProducer
+from streams.redis_client import connect
+from streams.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+WORKER = "retrainer"
+#: Attempts merged into the partitions at once: a merge rewrites whole days, so few and large ones are cheap.
+BATCH_SIZE = 50_000
+
+
+def absorb(settings: Settings, partitions: Partitions) -> Callable[[], list[date]]:
+    """Make the step that reads the attempts that came since the last night and merges them into partitions.
+
+    Offsets are committed after the partitions are on disk; what is read again changes nothing.
+    """
+
+    def run() -> list[date]:
+        producer = CheckedProducer(settings)
+        dead_letters = DeadLetters(settings, producer, WORKER)
+        written: set[date] = set()
+
+        def merge(batch: list[Message]) -> None:
+            attempts = []
+            for message in batch:
+                try:
+                    attempts.append(decode(message.value, JobAttempt, MAX_DECODED_BYTES))
+                except Rejected as rejected:
+                    dead_letters.add(message, str(rejected))
+            written.update(partitions.absorb(attempts))
+            log.info("attempts merged", attempts=len(attempts), days=len(written))
+
+        topic = settings.topic(ATTEMPTS)
+        BatchLoop(settings, WORKER, [topic], merge, outputs=producer, batch_size=BATCH_SIZE).run(until_end=True)
+        return sorted(written)
+
+    return run
+
+
+def snapshot(settings: Settings, target: str) -> Callable[[], Snapshot]:
+    """Make the step that freezes the statistics of the moment, while writers go on."""
+
+    def run() -> Snapshot:
+        store = HistoryStore(connect(settings.redis_url), settings.redis_prefix)
+        hashes: list[int] = []
+        rows: list[tuple[float, float, float, float, float]] = []
+        for bucket in store.buckets(target):
+            for key, found in bucket.statistics.items():
+                hashes.append(key_hash(key.kind, key.name, key.hardware_type))
+                rows.append((found.n, found.mean, found.deviation, found.last, found.last_at / SECONDS_PER_DAY))
+        return Snapshot.of(np.array(hashes, np.uint64), np.array(rows, dtype=np.float64).reshape(-1, 5))
+
+    return run
+
+
+def announce(settings: Settings) -> Callable[[ArtifactPublished], None]:
+    """Make the step that tells what was published, and waits until the broker has it."""
+
+    def run(event: ArtifactPublished) -> None:
+        producer = CheckedProducer(settings)
+        producer.produce(settings.topic(ARTIFACTS), encode(event), event.target.encode())
+        producer.flush()
+
+    return run

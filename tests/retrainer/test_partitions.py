@@ -1,0 +1,61 @@
+"""Partitions: merging again changes nothing, and late rows land on their day."""
+
+from datetime import date, timedelta
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from retrainer.partitions import FILE, Partitions, day_number, day_of
+from tests.builders import MIDNIGHT, attempt, submission
+
+
+def test_a_day_is_when_an_attempt_finished(tmp_path: Path) -> None:
+    partitions = Partitions(tmp_path)
+    late = submission("late", at=MIDNIGHT - timedelta(hours=1))
+    days = partitions.absorb([attempt(late, "fast", 1.0, hours=2.0), attempt(late, "fast", 1.0, hours=0.5)][:1])
+    assert days == [date(2026, 3, 1)] == partitions.days()
+
+
+def test_merging_twice_changes_nothing(tmp_path: Path) -> None:
+    partitions = Partitions(tmp_path)
+    made = [attempt(submission(f"a-{n}", at=MIDNIGHT + timedelta(hours=n)), "fast", 1.0 + n) for n in range(60)]
+    partitions.absorb(made)
+    before = {path: path.read_bytes() for path in tmp_path.rglob(FILE)}
+    partitions.absorb(made)
+    partitions.absorb(made[10:40])
+    assert {path: path.read_bytes() for path in tmp_path.rglob(FILE)} == before
+    assert len(before) == 3
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.permutations(range(12)), st.lists(st.integers(1, 11), max_size=3))
+def test_any_order_and_any_batches_give_the_same_rows(tmp_path: Path, turn: list[int], cuts: list[int]) -> None:
+    made = [attempt(submission(f"a-{n}", at=MIDNIGHT + timedelta(hours=5 * n)), "fast", 1.0 + n) for n in turn]
+    partitions = Partitions(tmp_path / f"{turn}{cuts}".replace(" ", ""))
+    edges = [0, *sorted(cuts), len(made)]
+    for start, end in zip(edges, edges[1:], strict=False):
+        partitions.absorb(made[start:end])
+    rows = partitions.read(partitions.days())
+    assert rows["attempt_id"].tolist() == [f"a-{n}" for n in range(12)]
+    assert rows["measured_throughput"].tolist() == [1.0 + n for n in range(12)]
+
+
+def test_a_corrected_row_replaces_the_earlier(tmp_path: Path) -> None:
+    partitions = Partitions(tmp_path)
+    partitions.absorb([attempt(submission("a"), "fast", 1.0)])
+    partitions.absorb([attempt(submission("a"), "fast", 2.0)])
+    assert partitions.read(partitions.days())["measured_throughput"].tolist() == [2.0]
+
+
+def test_prune_removes_days_before(tmp_path: Path) -> None:
+    partitions = Partitions(tmp_path)
+    partitions.absorb([attempt(submission(f"a-{n}", at=MIDNIGHT + timedelta(days=n)), "fast", 1.0) for n in range(4)])
+    assert partitions.prune(date(2026, 3, 3)) == [date(2026, 3, 1), date(2026, 3, 2)]
+    assert partitions.days() == [date(2026, 3, 3), date(2026, 3, 4)]
+    assert partitions.read([date(2026, 3, 1)]).empty
+
+
+def test_days_are_counted_from_the_epoch() -> None:
+    assert day_number(date(1970, 1, 2)) == 1
+    assert day_of(day_number(date(2026, 3, 1))) == date(2026, 3, 1)
