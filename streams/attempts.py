@@ -16,7 +16,7 @@ from schemas.events import JobAllocated, JobAttempt, JobCompleted, JobSubmitted,
 from schemas.hardware import Hardware
 
 Part = JobSubmitted | JobAllocated | JobCompleted | PreferenceList
-Parts = Mapping[str, bytes]
+Parts = Mapping[str, str]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 RANK = 19 + 16
@@ -46,7 +46,7 @@ class Served(msgspec.Struct, frozen=True, array_like=True):
     history: dict[str, tuple[float | None, ...]]
 
 
-def part_of(event: Part) -> tuple[str, bytes]:
+def part_of(event: Part) -> tuple[str, str]:
     """Name and kept form of the part that an event is.
 
     The latest submission, allocation and completion count, for they correct the earlier ones; of preference
@@ -65,9 +65,9 @@ def part_of(event: Part) -> tuple[str, bytes]:
             return "served", _ranked(-_microseconds(event.decided_at), _served(event))
 
 
-def keep(parts: dict[str, bytes], name: str, value: bytes) -> None:
+def keep(parts: dict[str, str], name: str, value: str) -> None:
     """Put one more part with those of its attempt, as ``joiner.lua`` does in the store."""
-    if parts.get(name, b"")[:RANK] < value[:RANK]:
+    if parts.get(name, "")[:RANK] < value[:RANK]:
         parts[name] = value
 
 
@@ -118,8 +118,8 @@ def _microseconds(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
-def _ranked(rank: int, kept: msgspec.Struct) -> bytes:
-    """Bytes that begin with 19 digits that sort as `rank` does, then a digest for those of one rank."""
+def _ranked(rank: int, kept: msgspec.Struct) -> str:
+    """Text that begins with 19 digits that sort as `rank` does, then a digest for those of one rank."""
     value = _encode(kept)
     digest = hashlib.blake2b(value, digest_size=8).hexdigest()
-    return f"{10**18 + rank:019d}{digest}".encode() + value
+    return f"{10**18 + rank:019d}{digest}{value.decode()}"

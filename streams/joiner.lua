@@ -1,18 +1,36 @@
--- Keep parts of one attempt; return all that is kept once there are a submission and a completion.
--- KEYS[1] hash of the attempt
--- ARGV    seconds to live, length of a rank, then name and value of each part
+-- Keep parts of attempts; return the parts of those that have a submission and a completion.
+-- KEYS     hashes of attempts, all of one slot
+-- ARGV     seconds to live, length of a rank, MessagePack of one list for each key: the count of changes
+--          that the caller has seen, or '', then name and value of each new part
+-- Returns  MessagePack of one list for each key: name and value of all fields, or none if the attempt is
+--          not complete or is as the caller has seen it
 -- A value begins with its rank, fixed-length text of digits and a-f: of one part the greatest rank is kept,
 -- so that the order of arrival does not matter and writing again changes nothing. Field n counts changes.
-local length = tonumber(ARGV[2])
-for i = 3, #ARGV, 2 do
-  local kept = redis.call('HGET', KEYS[1], ARGV[i])
-  if not kept or string.sub(kept, 1, length) < string.sub(ARGV[i + 1], 1, length) then
-    redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
-    redis.call('HINCRBY', KEYS[1], 'n', 1)
+local seconds, length = ARGV[1], tonumber(ARGV[2])
+
+local function keep(key, seen_and_parts)
+  local changes = 0
+  for i = 2, #seen_and_parts, 2 do
+    local name, value = seen_and_parts[i], seen_and_parts[i + 1]
+    local kept = redis.call('HGET', key, name)
+    if not kept or string.sub(kept, 1, length) < string.sub(value, 1, length) then
+      redis.call('HSET', key, name, value)
+      changes = changes + 1
+    end
   end
+  if changes > 0 then
+    redis.call('HINCRBY', key, 'n', changes)
+  end
+  redis.call('EXPIRE', key, seconds)
+  local found = redis.call('HMGET', key, 'n', 'submitted', 'completed')
+  if found[2] and found[3] and found[1] ~= seen_and_parts[1] then
+    return redis.call('HGETALL', key)
+  end
+  return {}
 end
-redis.call('EXPIRE', KEYS[1], ARGV[1])
-if redis.call('HEXISTS', KEYS[1], 'submitted') + redis.call('HEXISTS', KEYS[1], 'completed') == 2 then
-  return redis.call('HGETALL', KEYS[1])
+
+local answers = {}
+for i, seen_and_parts in ipairs(cmsgpack.unpack(ARGV[3])) do
+  answers[i] = keep(KEYS[i], seen_and_parts)
 end
-return {}
+return cmsgpack.pack(answers)

@@ -7,7 +7,11 @@ again sends its row again, and readers keep the last row of each attempt_id.
 
 from collections.abc import Mapping
 from importlib import resources
+from itertools import chain
 from pathlib import Path
+from zlib import crc32
+
+import msgspec
 
 from schemas.codec import Rejected, decode, encode
 from schemas.events import JobAllocated, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
@@ -23,9 +27,14 @@ from streams.settings import Settings
 WORKER = "joiner"
 #: Days that parts wait for the others, from the last one that came: longer than the topics keep them.
 KEEP_DAYS = 45
+#: Slots of a Cluster that attempts are spread over; those of one bucket go to the store in one call.
+BUCKETS = 16
 # Below the topic's 2 MiB by more than the record's header; three parts of hostile size exceed it.
 MAX_ROW_BYTES = 2_000_000
 
+NONE_SEEN: Mapping[str, Parts] = {}
+
+_decode_reply = msgspec.msgpack.Decoder(list[list[str]]).decode
 _script = resources.files("streams").joinpath("joiner.lua").read_text()
 _inputs: dict[str, type[Part]] = {
     SUBMITTED: JobSubmitted,
@@ -50,40 +59,42 @@ class PartStore:
 
     def __init__(self, client: Client, prefix: str, keep_days: int = KEEP_DAYS) -> None:
         self._client = client
-        self._prefix = f"{prefix}:attempt:"
+        self._prefix = prefix
         self._seconds = keep_days * DAY_MS // 1000
 
-    def add(self, parts: Mapping[str, Mapping[str, bytes]]) -> dict[str, Parts]:
+    def add(self, parts: Mapping[str, Parts], seen: Mapping[str, Parts] = NONE_SEEN) -> dict[str, Parts]:
         """Keep parts of many attempts, in one round trip; doing so again changes nothing.
+
+        Parameters
+        ----------
+        parts
+            Attempt id to new parts of it.
+        seen
+            Attempt id to what was returned for it before.
 
         Returns
         -------
         dict
-            Attempt id to all its parts, of those that have a submission and a completion.
+            Attempt id to all its parts, of those that have a submission and a completion and are not as seen.
         """
+        buckets: dict[int, list[str]] = {}
+        for attempt_id in parts:
+            buckets.setdefault(crc32(attempt_id.encode()) % BUCKETS, []).append(attempt_id)
         with self._client.pipeline(transaction=False) as pipeline:
-            for attempt_id, new in parts.items():
-                arguments = [argument for part in new.items() for argument in part]
-                pipeline.eval(_script, 1, self._prefix + attempt_id, self._seconds, RANK, *arguments)
+            for bucket, attempt_ids in buckets.items():
+                keys = [f"{self._prefix}:attempt:{{{bucket}}}:{attempt_id}" for attempt_id in attempt_ids]
+                new = [
+                    [seen.get(attempt_id, {}).get("n", ""), *chain.from_iterable(parts[attempt_id].items())]
+                    for attempt_id in attempt_ids
+                ]
+                pipeline.eval(_script, len(keys), *keys, self._seconds, RANK, msgspec.msgpack.encode(new))
             replies = pipeline.execute()
         return {
-            attempt_id: {name.decode(): value for name, value in zip(reply[::2], reply[1::2], strict=True)}
-            for attempt_id, reply in zip(parts, replies, strict=True)
-            if reply
+            attempt_id: dict(zip(found[::2], found[1::2], strict=True))
+            for attempt_ids, reply in zip(buckets.values(), replies, strict=True)
+            for attempt_id, found in zip(attempt_ids, _decode_reply(reply), strict=True)
+            if found
         }
-
-    def changed(self, seen: Mapping[str, Parts]) -> dict[str, Parts]:
-        """Those of the attempts whose parts are no longer what was seen, as they are now."""
-        with self._client.pipeline(transaction=False) as pipeline:
-            for attempt_id in seen:
-                pipeline.hget(self._prefix + attempt_id, "n")
-            counts = pipeline.execute()
-        moved = [
-            attempt_id
-            for (attempt_id, parts), count in zip(seen.items(), counts, strict=True)
-            if count is not None and count != parts["n"]
-        ]
-        return self.add({attempt_id: {} for attempt_id in moved})
 
 
 class Joiner:
@@ -113,7 +124,7 @@ class Joiner:
 
     def handle(self, batch: list[Message]) -> None:
         """Keep the parts of a batch and send the rows that they complete, whatever was sent before."""
-        parts: dict[str, dict[str, bytes]] = {}
+        parts: dict[str, dict[str, str]] = {}
         last: dict[str, Message] = {}
         rejected = []
         for message in batch:
@@ -132,7 +143,7 @@ class Joiner:
                 self._send(joined(kept, self._catalog), last[attempt_id])
             self._producer.flush()
             # Another joiner may have added a part, and sent the fuller row before ours: ours must not be last.
-            complete = self._store.changed(complete)
+            complete = self._store.add({attempt_id: {} for attempt_id in complete}, seen=complete)
 
     def _send(self, row: JobAttempt | None, message: Message) -> None:
         assert row is not None  # the store answers with complete attempts
