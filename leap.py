@@ -53,3 +53,7 @@ def main() -> None:
     for name, place, extra in COMMANDS:
         _mount(name, place, extra)
     app()
+
+
+if __name__ == "__main__":
+    main()

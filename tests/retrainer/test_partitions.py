@@ -1,6 +1,7 @@
 """Partitions: merging again changes nothing, and late rows land on their day."""
 
 from datetime import date, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
@@ -34,7 +35,7 @@ def test_any_order_and_any_batches_give_the_same_rows(tmp_path: Path, turn: list
     made = [attempt(submission(f"a-{n}", at=MIDNIGHT + timedelta(hours=5 * n)), "fast", 1.0 + n) for n in turn]
     partitions = Partitions(tmp_path / f"{turn}{cuts}".replace(" ", ""))
     edges = [0, *sorted(cuts), len(made)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         partitions.absorb(made[start:end])
     rows = partitions.read(partitions.days())
     assert rows["attempt_id"].tolist() == [f"a-{n}" for n in range(12)]
