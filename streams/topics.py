@@ -1,5 +1,6 @@
 """Create the declared topics and assert that the broker has them as declared."""
 
+import time
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -48,26 +49,14 @@ def ensure_topics(settings: Settings, declarations: Iterable[Declaration]) -> li
     """
     admin = AdminClient(admin_config(settings))
     wanted = list(declarations)
-    missing = {settings.topic(topic.name): topic for topic in wanted}
-    for name in _partition_counts(admin):
-        missing.pop(name, None)
-    futures = (
-        admin.create_topics(
-            [
-                NewTopic(name, topic.partitions, settings.topic_replication, config=_broker_config(topic))
-                for name, topic in missing.items()
-            ],
-            request_timeout=TIMEOUT_S,
-        )
-        if missing
-        else {}
-    )
-    for name, future in futures.items():
-        try:
-            future.result(TIMEOUT_S)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another process was faster
-                raise TopicError(f"{name} cannot be created: {error.args[0].str()}") from error
+    present = _partition_counts(admin)
+    missing = {
+        name: NewTopic(name, topic.partitions, settings.topic_replication, config=_broker_config(topic))
+        for topic in wanted
+        if (name := settings.topic(topic.name)) not in present
+    }
+    if missing:
+        _create(admin, missing)
     assert_topics(settings, wanted)
     return sorted(missing)
 
@@ -114,6 +103,18 @@ def topic_ids(settings: Settings, names: Iterable[str]) -> dict[str, str]:
             found = None
         ids[name] = settings.topic_epoch if found is None or str(found) == NO_ID else str(found)
     return ids
+
+
+def _create(admin: AdminClient, topics: dict[str, NewTopic]) -> None:
+    for name, future in admin.create_topics(list(topics.values()), request_timeout=TIMEOUT_S).items():
+        try:
+            future.result(TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another process was faster
+                raise TopicError(f"{name} cannot be created: {error.args[0].str()}") from error
+    deadline = time.monotonic() + TIMEOUT_S
+    while topics.keys() - _partition_counts(admin) and time.monotonic() < deadline:
+        time.sleep(0.02)  # brokers learn of a topic a little after its creation is answered
 
 
 def _partition_counts(admin: AdminClient) -> dict[str, int]:

@@ -101,7 +101,8 @@ def test_flush_reports_what_is_left_without_a_broker(settings: Settings) -> None
 
 @pytest.mark.real("the embedded broker creates topics by itself")
 def test_flush_reports_what_the_broker_refused_once(topics: Settings) -> None:
-    producer = CheckedProducer(topics)
+    hasty = dict(topics.kafka) | {"topic.metadata.propagation.max.ms": "500"}
+    producer = CheckedProducer(replace(topics, kafka=hasty))
     producer.produce(topics.topic("never-created"), b"x")
     producer.produce(topics.topic(COMPLETED), b"x")
     with pytest.raises(DeliveryError, match="never-created") as caught:
