@@ -59,14 +59,15 @@ def validate(
 ) -> None:
     """Try events of a file at the door; list every one that it would not take."""
     declared = _topic(topic)
+    name = getattr(file, "name", "standard input")
     valid = 0
     problems = []
-    for line, value in _messages(file):
+    for line, value in _messages(file, name):
         try:
             decode(value, declared.event_type, declared.max_message_bytes)
             valid += 1
         except Rejected as error:
-            problems.append(f"{file.name}:{line}: {error}")
+            problems.append(f"{name}:{line}: {error}")
     for problem in problems:
         typer.echo(problem, err=True)
     typer.echo(f"{valid} valid, {len(problems)} not")
@@ -90,9 +91,7 @@ def committed(root: Path, revision: str) -> dict[str, str] | None:
 
 def _git(root: Path, *arguments: str) -> str:
     try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True)
     except FileNotFoundError:
         _fail("git is not installed, so the schemas cannot be compared with those committed; install it")
     except subprocess.CalledProcessError as error:
@@ -100,9 +99,9 @@ def _git(root: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def _messages(file: BinaryIO) -> list[tuple[int, bytes]]:
+def _messages(file: BinaryIO, name: str) -> list[tuple[int, bytes]]:
     """Events of a file with the line where each begins; blank lines hold none."""
-    if file.name.endswith(".json"):
+    if name.endswith(".json"):
         return [(1, file.read())]
     return [(number, line.rstrip(b"\r\n")) for number, line in enumerate(file, 1) if line.strip()]
 

@@ -45,7 +45,7 @@ def event_schema(event_type: type[Event]) -> dict[str, Any]:
     definitions = schema["$defs"]
     for definition in definitions.values():
         definition.pop("additionalProperties", None)
-        definition["description"], meanings = _split(definition["description"])
+        definition["description"], meanings = _split(definition.get("description", ""))
         if "schema_version" in definition["properties"]:
             meanings |= _split(inspect.getdoc(Event) or "")[1]
         for name, field in definition["properties"].items():

