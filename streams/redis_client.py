@@ -3,6 +3,8 @@
 from typing import Any
 
 import redis
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
 
 Client = redis.Redis | redis.RedisCluster
 
@@ -21,6 +23,8 @@ def connect(url: str) -> Client:
         "socket_timeout": TIMEOUT_S,
         "socket_connect_timeout": TIMEOUT_S,
         "health_check_interval": 30,
+        # Whoever calls bears a command that runs twice: a reply may be lost after the work.
+        "retry": Retry(ExponentialBackoff(cap=1.0, base=0.05), 3),
     }
     client = redis.Redis.from_url(url, **options)
     if not client.info("cluster").get("cluster_enabled"):
