@@ -89,11 +89,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the embedded pair cannot do."""
-    if BACKEND != "real":
-        left_out = [item for item in items if item.get_closest_marker("real")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("real")]
+    """Leave out what the embedded pair cannot do, and what would not touch the real services."""
+
+    def belongs(item: pytest.Item) -> bool:
+        if BACKEND == "real":
+            return "backend" in getattr(item, "fixturenames", ())
+        return item.get_closest_marker("real") is None
+
+    config.hook.pytest_deselected(items=[item for item in items if not belongs(item)])
+    items[:] = [item for item in items if belongs(item)]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
