@@ -1,0 +1,1 @@
+"""What Leap uses of scikit-learn, which has no types of its own."""

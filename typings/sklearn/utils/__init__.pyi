@@ -1,0 +1,5 @@
+class InputTags:
+    allow_nan: bool
+
+class Tags:
+    input_tags: InputTags

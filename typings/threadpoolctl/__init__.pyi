@@ -1,0 +1,14 @@
+"""What Leap uses of threadpoolctl."""
+
+from types import TracebackType
+from typing import Literal, Self
+
+class threadpool_limits:
+    def __init__(self, limits: int, user_api: Literal["openmp", "blas"] | None = None) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        type: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
