@@ -59,9 +59,7 @@ def _channel(topic: Topic, schema_path: str) -> dict[str, Any]:
                     "schemaFormat": "application/schema+json;version=draft-07",
                     "schema": {"$ref": schema_path},
                 },
-                "bindings": {
-                    "kafka": {"key": {"type": "string", "description": topic.key}, "bindingVersion": KAFKA}
-                },
+                "bindings": {"kafka": {"key": {"type": "string", "description": topic.key}, "bindingVersion": KAFKA}},
             }
         },
         "bindings": {

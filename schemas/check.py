@@ -74,9 +74,7 @@ def _stale(root: Path, generated: Mapping[str, str]) -> Iterator[str]:
 def _out_of_sequence(topics: Mapping[str, Topic], present: Mapping[str, str]) -> Iterator[str]:
     """Versions run from 1 to the declared one, and every schema belongs to a topic."""
     expected = {
-        schema_path(topic.name, version)
-        for topic in topics.values()
-        for version in range(1, topic.version + 1)
+        schema_path(topic.name, version) for topic in topics.values() for version in range(1, topic.version + 1)
     }
     current = {schema_path(topic.name, topic.version) for topic in topics.values()}
     for name in sorted(expected - present.keys() - current):

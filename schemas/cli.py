@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, BinaryIO, NoReturn
 
@@ -99,11 +100,14 @@ def _git(root: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def _messages(file: BinaryIO, name: str) -> list[tuple[int, bytes]]:
+def _messages(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
     """Events of a file with the line where each begins; blank lines hold none."""
     if name.endswith(".json"):
-        return [(1, file.read())]
-    return [(number, line.rstrip(b"\r\n")) for number, line in enumerate(file, 1) if line.strip()]
+        yield 1, file.read()
+        return
+    for number, line in enumerate(file, 1):
+        if line.strip():
+            yield number, line.rstrip(b"\r\n")
 
 
 def _topic(name: str) -> Topic:

@@ -36,9 +36,7 @@ def encode(event: Event) -> bytes:
         event = msgspec.structs.replace(event, schema_version=event.VERSION)
     value = _encoder.encode(event)
     if len(value) > MAX_DECODED_BYTES:
-        raise ValueError(
-            f"{type(event).__name__} of {len(value)} bytes is over the limit of {MAX_DECODED_BYTES}"
-        )
+        raise ValueError(f"{type(event).__name__} of {len(value)} bytes is over the limit of {MAX_DECODED_BYTES}")
     return value
 
 

@@ -119,9 +119,7 @@ def _compare_limits(old: Schema, new: Schema, where: str) -> Iterator[str]:
 
 def _bounds(schema: Schema, keywords: tuple[str, ...], sign: int = 1) -> list[tuple[float, int]]:
     """Limits that order by strictness: at one value the exclusive one is the stricter."""
-    return [
-        (schema[keyword], sign * keyword.startswith("exclusive")) for keyword in keywords if keyword in schema
-    ]
+    return [(schema[keyword], sign * keyword.startswith("exclusive")) for keyword in keywords if keyword in schema]
 
 
 def _narrower(keywords: tuple[str, ...], old: Schema, new: Schema, where: str) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 import jsonschema
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schemas.codec import MAX_DECODED_BYTES, MAX_MESSAGE_BYTES, Rejected, decode, encode
@@ -19,6 +19,7 @@ EVENTS = [topic.event_type for topic in load_topics().values()]
 SCHEMAS = {event: jsonschema.Draft7Validator(event_schema(event)) for event in EVENTS}
 EXAMPLES = [(topic_of(path).event_type, path.read_bytes()) for path in example_paths()]
 
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NUMBERS = st.one_of(
     st.integers(),
     st.floats(),
@@ -48,13 +49,13 @@ def take(value: bytes, event_type: type[Event]) -> Event | None:
     return event
 
 
-@settings(deadline=None)
+@settings(UNHURRIED)
 @given(st.binary(max_size=200), st.sampled_from(EVENTS))
 def test_arbitrary_bytes_give_an_event_or_a_reason(value: bytes, event_type: type[Event]) -> None:
     take(value, event_type)
 
 
-@settings(deadline=None)
+@settings(UNHURRIED)
 @given(VALUES, st.sampled_from(EVENTS))
 def test_arbitrary_json_gives_an_event_or_a_reason(value: Any, event_type: type[Event]) -> None:
     take(json.dumps(value).encode(), event_type)
@@ -68,7 +69,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     return [(value, key) for key in keys] + [place for key in keys for place in places(value[key])]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(UNHURRIED, max_examples=300)
 @given(st.data())
 def test_a_valid_event_with_one_thing_changed(data: st.DataObject) -> None:
     event_type, raw = data.draw(st.sampled_from(EXAMPLES))
@@ -84,7 +85,7 @@ def test_a_valid_event_with_one_thing_changed(data: st.DataObject) -> None:
     take(json.dumps(fields).encode(), event_type)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(UNHURRIED, max_examples=300)
 @given(st.data())
 def test_a_valid_event_with_damaged_bytes(data: st.DataObject) -> None:
     event_type, raw = data.draw(st.sampled_from(EXAMPLES))
@@ -93,7 +94,7 @@ def test_a_valid_event_with_damaged_bytes(data: st.DataObject) -> None:
     take(raw[:start] + data.draw(st.binary(max_size=8)) + raw[end:], event_type)
 
 
-@settings(deadline=None)
+@settings(UNHURRIED)
 @given(
     st.dictionaries(
         st.text(max_size=20).map("new_".__add__),

@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from schemas.compatibility import breaking_changes
@@ -192,7 +192,7 @@ def pairs(draw: st.DrawFn) -> tuple[Any, Any]:
     return (old, new) if draw(st.booleans()) else (new, old)
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(pairs(), st.lists(INSTANCES, min_size=5, max_size=20))
 def test_what_is_called_compatible_takes_all_that_was_taken(pair: tuple[Any, Any], instances: list[Any]) -> None:
     old, new = pair
