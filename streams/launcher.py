@@ -17,10 +17,9 @@ import msgspec
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from predictor.families import family
 from schemas.codec import decode
 from schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
-from schemas.topics import ALLOCATED, COMPLETED, SUBMITTED
+from streams.address import address
 from streams.kafka import producer_config
 from streams.preferences import DEADLINE_EXCEEDED, PreferenceFollower
 from streams.settings import Settings
@@ -33,7 +32,7 @@ LOG_EVERY_S = 60.0
 QUEUE = {"queue.buffering.max.messages": 100_000, "queue.buffering.max.kbytes": 65_536}
 
 Fields = Mapping[str, Any]
-JobEvent = TypeVar("JobEvent", JobSubmitted, JobAllocated, JobCompleted)
+E = TypeVar("E", JobSubmitted, JobAllocated, JobCompleted)
 
 
 class Counts(NamedTuple):
@@ -87,7 +86,7 @@ class Launcher:
     def __init__(self, settings: Settings, follow_preferences: bool = False) -> None:
         self._settings = settings
         self._process = os.getpid()
-        self._config = QUEUE | producer_config(settings) | {"error_cb": self._heard}
+        self._config = QUEUE | producer_config(settings) | {"error_cb": self._heard, "log_level": 0}
         self._producer = Producer(self._config)
         self._follower = PreferenceFollower(settings) if follow_preferences else None
         self._lock = threading.Lock()
@@ -104,15 +103,15 @@ class Launcher:
         event
             The event, or its fields, which cannot raise where they are written down.
         """
-        return self._send(SUBMITTED, JobSubmitted, event)
+        return self._send(JobSubmitted, event)
 
     def allocated(self, event: JobAllocated | Fields) -> bool:
         """An attempt got its hardware; whether it was queued. Key: attempt_id."""
-        return self._send(ALLOCATED, JobAllocated, event)
+        return self._send(JobAllocated, event)
 
     def completed(self, event: JobCompleted | Fields) -> bool:
         """An attempt ended; whether it was queued. Key: its family."""
-        return self._send(COMPLETED, JobCompleted, event)
+        return self._send(JobCompleted, event)
 
     def preference(self, attempt_id: str, deadline: float) -> PreferenceList:
         """Wait for the preference list of an attempt that was submitted here. Never raises.
@@ -181,26 +180,26 @@ class Launcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _send(self, topic: str, event_type: type[JobEvent], event: JobEvent | Fields) -> bool:
+    def _send(self, event_type: type[E], event: E | Fields) -> bool:
         if self._closed or self._process != os.getpid():
-            return self._drop(topic, "closed" if self._closed else "forked; create a launcher in each process")
+            return self._drop("closed" if self._closed else "forked; create a launcher in each process")
         try:
             value = msgspec.json.encode(event)
             checked = decode(value, event_type)  # a struct made in Python is not validated before
             if self._follower is not None and event_type is JobSubmitted:
                 self._follower.expect(checked.attempt_id)
-            key = family(checked.job_name) if isinstance(checked, JobCompleted) else checked.attempt_id
-            self._producer.produce(self._settings.topic(topic), value, key.encode(), on_delivery=self._told)
+            topic, key = address(checked)
+            self._producer.produce(self._settings.topic(topic), value, key, on_delivery=self._told)
             with self._lock:
                 self._queued += 1
             self._producer.poll(0)
             return True
         except BufferError:
-            return self._drop(topic, "the queue is full; the broker is away or too slow")
+            return self._drop("the queue is full; the broker is away or too slow")
         except Exception as error:  # whatever is wrong with an event, the launch goes on
             if isinstance(error, KafkaException) and error.args[0].fatal():
                 self._producer = Producer(self._config)
-            return self._drop(topic, f"{type(error).__name__}: {error}")
+            return self._drop(f"{event_type.__name__}: {type(error).__name__}: {error}")
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
         with self._lock:
@@ -209,19 +208,19 @@ class Launcher:
             else:
                 self._failed += 1
         if error is not None:
-            self._log("event not delivered", message.topic(), error.str())
+            self._log("event not delivered", error.str())
 
     def _heard(self, error: KafkaError) -> None:
-        self._log("broker", None, error.str())
+        self._log("broker", error.str())
 
-    def _drop(self, topic: str, reason: str) -> bool:
+    def _drop(self, reason: str) -> bool:
         with self._lock:
             self._dropped += 1
-        self._log("event dropped", topic, reason)
+        self._log("event dropped", reason)
         return False
 
-    def _log(self, what: str, topic: str | None, reason: str) -> None:
+    def _log(self, what: str, reason: str) -> None:
         with suppress(Exception):  # standard error may be gone
             if time.monotonic() >= self._log_at:
                 self._log_at = time.monotonic() + LOG_EVERY_S
-                log.warning(what, topic=topic, reason=reason, dropped=self._dropped, failed=self._failed)
+                log.warning(what, reason=reason, dropped=self._dropped, failed=self._failed)

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from schemas.events import Event, JobAllocated, JobCompleted, JobSubmitted
+from schemas.events import JobAllocated, JobCompleted, JobSubmitted
 from schemas.mapping import ROW_NUMBER, Field, Mapping, MappingError, Source
+from streams.address import JobEvent
 from streams.sources import Reader, Unusable, condition, flag, moment, number, reader, text
 from streams.tables import Row, table_columns, table_rows
 
@@ -17,9 +18,7 @@ Job = tuple[JobSubmitted, JobAllocated, JobCompleted]
 
 _NAMES = ("attempt_id", "job_name", "model_type", "hardware_type", "status")
 _TIMES = ("submitted_at", "started_at", "finished_at")
-_REQUIRED = frozenset(
-    {*_NAMES, *_TIMES, "run_seconds", "config.num_trainers", "config.accelerators_per_trainer"}
-)
+_REQUIRED = frozenset({*_NAMES, *_TIMES, "run_seconds", "config.num_trainers", "config.accelerators_per_trainer"})
 _CONFIG_TEXTS = frozenset({"precision", "optimizer", "sharding"})
 _CONFIG_FLAGS = frozenset({"activation_checkpointing"})
 
@@ -54,17 +53,17 @@ def mapped_events(path: Path, mapping: Mapping) -> Iterator[Job | BadRow]:
             yield job
 
 
-def in_time_order(jobs: Iterable[Job]) -> list[Event]:
+def in_time_order(jobs: Iterable[Job]) -> list[JobEvent]:
     """All events by their own times, so that completions stand among the submissions of later jobs.
 
     Events of one time keep the order of `jobs`, and one job's are submission, allocation, completion.
     """
-    events: list[Event] = [event for job in jobs for event in job]
+    events: list[JobEvent] = [event for job in jobs for event in job]
     events.sort(key=event_time)
     return events
 
 
-def event_time(event: Event) -> datetime:
+def event_time(event: JobEvent) -> datetime:
     """When what the event tells happened."""
     match event:
         case JobSubmitted():
@@ -73,7 +72,6 @@ def event_time(event: Event) -> datetime:
             return event.allocated_at
         case JobCompleted():
             return event.finished_at
-    raise TypeError(f"{type(event).__name__} is not an event of a job")
 
 
 class RowMapper:
@@ -168,9 +166,7 @@ class RowMapper:
                 "started_at": started_at,
                 "finished_at": finished_at,
                 "status": values["status"],
-                "accelerator_hours": accelerators
-                * max((finished_at - started_at).total_seconds(), 0.0)
-                / 3600,
+                "accelerator_hours": accelerators * max((finished_at - started_at).total_seconds(), 0.0) / 3600,
                 "measurements": _group(values, "measurements."),
             },
             JobCompleted,
@@ -187,9 +183,7 @@ class RowMapper:
 
     def _check(self, name: str, column: str) -> None:
         if column not in self._columns:
-            raise MappingError(
-                f"{name}: the table has no column {column!r}; it has {', '.join(sorted(self._columns))}"
-            )
+            raise MappingError(f"{name}: the table has no column {column!r}; it has {', '.join(sorted(self._columns))}")
 
 
 def _group(values: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -1,0 +1,177 @@
+"""Backfill: past jobs through Kafka, in order, at a chosen speed; and the command around it."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from schemas.codec import decode
+from schemas.events import JobCompleted, JobSubmitted
+from schemas.mapping import load_mapping
+from schemas.topics import ALLOCATED, COMPLETED, SUBMITTED
+from streams import backfill as module
+from streams.address import JobEvent
+from streams.backfill import Interrupted, pace, read_table, send
+from streams.backfill_cli import backfill
+from streams.mapped import event_time, in_time_order
+from streams.ranges import read_range
+from streams.settings import Settings
+
+START = datetime(2019, 3, 1, 8, tzinfo=UTC)
+MAPPING = """
+attempt_id: id
+job_name: name
+model_type: name
+hardware_type: gpu
+submitted_at: start
+run_seconds: seconds
+config: {num_trainers: nodes, accelerators_per_trainer: 8}
+measurements: {throughput: rate}
+keep: [{column: state, equals: done}]
+"""
+
+app = typer.Typer()
+app.command()(backfill)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Twenty jobs an hour apart, backwards, of 90 minutes each; two bad rows and one that is left out."""
+    lines = ["id,name,gpu,start,seconds,nodes,rate,state"]
+    for number in reversed(range(20)):
+        start = (START + timedelta(hours=number)).isoformat()
+        lines.append(f"a-{number},bert-{number % 3},H200-NVL,{start},5400,2,{100 + number},done")
+    lines += ["b-1,bert,H200-NVL,yesterday,1,2,5,done", "b-2,bert,H200-NVL,2019-03-01T08:00:00Z,1,0,5,done"]
+    lines.append("c-1,bert,H200-NVL,2019-03-01T08:00:00Z,1,1,5,cancelled")
+    (tmp_path / "map.yaml").write_text(MAPPING)
+    (tmp_path / "jobs.csv").write_text("\n".join(lines))
+    return tmp_path
+
+
+def events_of(table: Path) -> list[JobEvent]:
+    return in_time_order(read_table(table / "jobs.csv", load_mapping(table / "map.yaml")).jobs)
+
+
+def run(table: Path, *options: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
+    arguments = [str(table / "jobs.csv"), "--mapping", str(table / "map.yaml"), *options]
+    done = CliRunner().invoke(app, arguments, env=environment)
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_table_is_read_whole(table: Path) -> None:
+    found = read_table(table / "jobs.csv", load_mapping(table / "map.yaml"))
+    assert (found.rows, found.left_out, len(found.jobs), [bad.row for bad in found.bad]) == (23, 1, 20, [21, 22])
+
+
+def test_all_events_arrive_in_time_order_and_are_kept(topics: Settings, table: Path) -> None:
+    code, out, err = run(table, "--json", environment=topics.to_environment())
+    assert code == 0, err
+    count = msgspec.json.decode(out)
+    count.pop("seconds")
+    assert count == {"rows": 23, "left_out": 1, "bad": 2, "attempts": 20, "events_sent": 60}
+    assert "row 21: submitted_at: not a time" in err and "row 22: config.num_trainers" in err
+    now = datetime.now(UTC).timestamp() * 1000
+    for topic in (SUBMITTED, ALLOCATED, COMPLETED):
+        messages = list(read_range(topics, topics.topic(topic), None, None))
+        assert len(messages) == 20
+        assert all(message.timestamp_ms > now - 600_000 for message in messages)  # or retention deletes them
+    by_partition: dict[int, list[datetime]] = {}
+    for message in read_range(topics, topics.topic(COMPLETED), None, None):
+        finished = decode(message.value, JobCompleted).finished_at
+        by_partition.setdefault(message.partition, []).append(finished)
+    assert all(times == sorted(times) for times in by_partition.values())
+
+
+def test_interrupted_run_goes_on_where_it_stopped(topics: Settings, table: Path) -> None:
+    events = events_of(table)
+    told: list[int] = []
+    send(topics, events[:25], lambda position, event: 0.0, told=told.append)
+    send(topics, events, lambda position, event: 0.0, skip=25, told=told.append)
+    assert told == [25, 35]
+    for topic in (SUBMITTED, ALLOCATED, COMPLETED):
+        assert len(list(read_range(topics, topics.topic(topic), None, None))) == 20
+
+
+def test_broker_that_takes_nothing_ends_the_run(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHUNK", 10)
+    absent = {"LEAP_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "LEAP_KAFKA_MESSAGE_TIMEOUT_MS": "20"}
+    with pytest.raises(Interrupted, match="the first 0 events are there: go on with --skip 0"):
+        send(Settings.from_environment(absent), events_of(table), lambda position, event: 0.0)
+
+
+def test_speeds(table: Path) -> None:
+    events = events_of(table)
+    assert {pace("max", events)(n, event) for n, event in enumerate(events)} == {0.0}
+    assert [pace("20", events)(n, events[n]) for n in (0, 1, 59)] == [0.0, 0.05, 2.95]
+    fast = pace("3600x", events)
+    assert [fast(n, event) for n, event in enumerate(events)] == [
+        (event_time(event) - START).total_seconds() / 3600 for event in events
+    ]
+    for wrong in ("", "x", "-1", "0x", "nan", "inf", "fast"):
+        with pytest.raises(ValueError, match="write max, events a second"):
+            pace(wrong, events)
+
+
+def test_events_are_sent_when_they_are_due(topics: Settings, table: Path) -> None:
+    events = events_of(table)
+    now = 100.0
+    sent_at: list[tuple[int, float]] = []
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        assert 0 < seconds <= module.SLEEP_S
+        now += seconds
+
+    def told(count: int) -> None:
+        sent_at.append((count, now))
+
+    send(topics, events, pace("3600x", events), told=told, clock=lambda: now, sleep=sleep)
+    assert sum(count for count, _ in sent_at) == 60
+    assert sent_at[0] == (2, 100.0)  # the first job's submission and allocation, before any waiting
+    assert now == pytest.approx(100.0 + 20.5)  # 19 hours and the last job's 90 minutes, at an hour a second
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--mapping", "nowhere.yaml"], "nowhere.yaml: No such file"),
+        (["--speed", "fast"], "write max, events a second"),
+        (["--strict"], "nothing sent, because of --strict"),
+    ],
+)
+def test_command_that_cannot_run_says_why(table: Path, options: list[str], problem: str) -> None:
+    code, _, err = run(table, *options)
+    assert code == 1
+    assert problem in err
+
+
+def test_missing_topics_are_named(settings: Settings, table: Path) -> None:
+    code, _, err = run(table, environment=settings.to_environment())
+    assert code == 1
+    assert settings.topic(SUBMITTED) in err
+
+
+def test_dry_run_checks_limit_and_writes_rejects(table: Path) -> None:
+    rejects = table / "rejects.jsonl"
+    code, out, _ = run(table, "--dry-run", "--limit", "5", "--rejects", str(rejects))
+    assert code == 0
+    assert out.startswith("23 rows, 1 left out, 2 bad, 5 attempts, 0 events sent")
+    bad = [msgspec.json.decode(line) for line in rejects.read_bytes().splitlines()]
+    assert [(row["row"], row["field"], row["value"]) for row in bad] == [
+        (21, "submitted_at", "yesterday"),
+        (22, "config.num_trainers", ""),
+    ]
+
+
+def test_mlperf_runs_through_kafka(topics: Settings, shared_data: Path) -> None:
+    arguments = [str(shared_data / "mlperf-training/runs.csv"), "--mapping", "mlperf", "--json"]
+    done = CliRunner().invoke(app, arguments, env=os.environ | topics.to_environment())
+    assert done.exit_code == 0, done.stderr
+    count = msgspec.json.decode(done.stdout)
+    assert (count["rows"], count["bad"], count["events_sent"]) == (19_647, 0, 3 * 17_067)
+    messages = read_range(topics, topics.topic(SUBMITTED), None, None)
+    assert len({decode(message.value, JobSubmitted).attempt_id for message in messages}) == 17_067
