@@ -170,21 +170,6 @@ def test_limits(topic: str, path: str, taken: list[Any], refused: list[Any]) -> 
         assert take(with_value(topic, path, value), event_type) is None, value
 
 
-def test_every_whole_number_has_limits_that_fit_64_bits() -> None:
-    def unlimited(schema: dict[str, Any], where: str) -> list[str]:
-        inner = [
-            problem
-            for key, value in schema.items()
-            if isinstance(value, dict) and key != "Hardware"  # checks its own figures
-            for problem in unlimited(value, f"{where}.{key}")
-        ]
-        inner += [found for option in schema.get("anyOf", ()) for found in unlimited(option, where)]
-        limited = schema.get("minimum", -(2**64)) >= -(2**63) and schema.get("maximum", 2**64) < 2**63
-        return inner if schema.get("type") != "integer" or limited else [*inner, where]
-
-    assert [found for event in EVENTS for found in unlimited(event_schema(event), event.__name__)] == []
-
-
 def test_the_size_of_a_message() -> None:
     raw = json.dumps(example(SUBMITTED)).encode()
     assert decode(raw.ljust(MAX_MESSAGE_BYTES), JobSubmitted) == decode(raw, JobSubmitted)
