@@ -40,7 +40,7 @@ def _mount(name: str, place: str, extra: str) -> None:
             typer.secho(f"{missing} is not installed; run: pip install 'leap[{extra}]'", fg="red", err=True)
             raise typer.Exit(1)
 
-        app.command(name, help=f"(needs the extra [{extra}])")(explain)
+        app.command(name, help=f"(needs the extra {extra})")(explain)
         return
     if isinstance(found, typer.Typer):
         app.add_typer(found, name=name)

@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,10 +42,10 @@ class Artifact:
     catalog: Catalog
     table: HardwareTable
 
-    def pairs(self, jobs: Jobs, job: Indices, hardware: Indices) -> Pairs:
-        """Pairs of a job and a hardware type with their history from the snapshot."""
-        found = self.snapshot.find(jobs, self.table, job.tolist(), hardware.tolist())
-        return Pairs(jobs, self.table, job, hardware, found)
+    def pairs(self, jobs: Jobs, job: Indices, hardware_types: Sequence[str]) -> Pairs:
+        """Pairs of a job, by its position in `jobs`, and a hardware type, with their history."""
+        found = self.snapshot.find(jobs, job, hardware_types)
+        return Pairs(jobs, self.table, job, self.table.index(hardware_types), found)
 
     def matrix(self, pairs: Pairs) -> Matrix:
         """(rows, features) float32 in the order that the model takes."""

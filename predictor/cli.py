@@ -1,11 +1,13 @@
 """Commands that need an artifact and nothing else: ``leap rank`` and ``leap artifact``."""
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -23,7 +25,7 @@ Json = Annotated[bool, typer.Option("--json", help="JSON, for a program to read.
 Version = Annotated[str, typer.Argument(help="As `leap artifact list` names it.")]
 STORE = ".leap/artifacts"
 
-console = Console()
+console = Console(width=None if sys.stdout.isatty() else 120)
 
 
 def rank(
@@ -53,12 +55,12 @@ def as_table(answer: PreferenceList) -> Table:
     title = f"{answer.attempt_id} · {answer.family} · {answer.artifact or 'no artifact'}"
     if answer.no_opinion:
         title += f" · no opinion: {answer.no_opinion}"
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     table.add_column("")
-    table.add_column("hardware type")
+    table.add_column("hardware type", no_wrap=True)
     for name in ("samples/s", "80% interval", "USD/h", "score"):
         table.add_column(name, justify="right")
-    table.add_column("basis, or why excluded")
+    table.add_column("basis (observations), or why excluded")
     for place, found in enumerate(answer.ranked, 1):
         outside = f"; outside training: {', '.join(found.outside)}" if found.outside else ""
         table.add_row(
@@ -68,7 +70,7 @@ def as_table(answer: PreferenceList) -> Table:
             f"{_number(found.lower)} to {_number(found.upper)}",
             f"{found.cost_per_hour:,.2f}",
             _number(found.score),
-            f"{found.basis}, {found.observations} observations{outside}",
+            f"{found.basis} ({found.observations}){outside}",
         )
     for left_out in answer.excluded:
         table.add_row("–", left_out.hardware_type, _number(left_out.throughput), "", "", "", left_out.reason)

@@ -18,14 +18,14 @@ _MEMORY_GB = SPECIFICATIONS.index("memory_gb")
 #: Why a pair is excluded; of several reasons the last holds. The first means that it is not.
 REASONS: tuple[str | None, ...] = (
     None,
+    "would finish after the deadline",
     "no prediction",
     "memory cannot hold the job",
     "no price in the catalog",
     "no specification in the catalog",
-    "premium, and less throughput per cost than the best standard type",
-    "would finish after the deadline",
+    "premium, and not efficient beside the best standard type",
 )
-RANKED, NO_PREDICTION, NO_MEMORY, NO_PRICE, NO_SPECIFICATION, NOT_EFFICIENT, TOO_LATE = range(len(REASONS))
+RANKED, TOO_LATE, NO_PREDICTION, NO_MEMORY, NO_PRICE, NO_SPECIFICATION, NOT_EFFICIENT = range(len(REASONS))
 
 #: Least bytes that training keeps per trainable value: weights and gradients. What an optimizer adds varies
 #: too much to exclude hardware by it.
@@ -86,18 +86,20 @@ def place(
     goals
         One a job.
     premium_efficiency
-        A premium type stays if its throughput per cost reaches this share of the best standard type's.
+        A premium type stays if its score reaches this share of the best standard type's.
     """
     cost = jobs.accelerators[job] * table.price[hardware]
     with np.errstate(invalid="ignore", divide="ignore"):
         per_cost = throughput / cost
     reason: Codes = np.zeros(len(job), dtype=np.int8)
+    reason[_too_late(throughput, job, goals)] = TOO_LATE
     reason[~np.isfinite(throughput)] = NO_PREDICTION
     reason[_too_small(jobs, table, job, hardware)] = NO_MEMORY
     reason[np.isnan(table.price[hardware])] = NO_PRICE
     reason[hardware == table.unlisted] = NO_SPECIFICATION
-    _exclude_premium(reason, job, per_cost, table.premium[hardware], len(jobs), premium_efficiency)
-    score = _score(per_cost, throughput, reason, job, goals)
+    fastest = np.array([goal.objective == "fastest" for goal in goals])[job]
+    score = np.where(fastest, throughput, per_cost)
+    _exclude_premium(reason, job, score, table.premium[hardware], len(jobs), premium_efficiency)
     return Placement(cost, per_cost, score, reason)
 
 
@@ -118,34 +120,19 @@ def _too_small(jobs: Jobs, table: HardwareTable, job: Indices, hardware: Indices
     return needed
 
 
-def _exclude_premium(
-    reason: Codes, job: Indices, per_cost: Floats, premium: Flags, jobs: int, efficiency: float
-) -> None:
+def _too_late(throughput: Floats, job: Indices, goals: list[Goal]) -> Flags:
+    """Whether a job with a deadline would miss it. For given samples the cheapest has the best score."""
+    asked = np.array([goal.objective == "cheapest_by_deadline" for goal in goals])[job]
+    samples, seconds = np.array([(goal.samples, goal.seconds) for goal in goals])[job].T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        late: Flags = asked & ~(samples / throughput <= seconds)
+    return late
+
+
+def _exclude_premium(reason: Codes, job: Indices, score: Floats, premium: Flags, jobs: int, efficiency: float) -> None:
     """If only premium types are eligible they all stay."""
     eligible = reason == RANKED
     best_standard = np.zeros(jobs)
     standard = eligible & ~premium
-    np.maximum.at(best_standard, job[standard], per_cost[standard])
-    reason[eligible & premium & (per_cost < efficiency * best_standard[job])] = NOT_EFFICIENT
-
-
-def _score(
-    per_cost: Floats,
-    throughput: Floats,
-    reason: Codes,
-    job: Indices,
-    goals: list[Goal],
-) -> Floats:
-    score = per_cost.copy()
-    for position, goal in enumerate(goals):
-        if goal.objective == "throughput_per_cost":
-            continue
-        rows = job == position
-        if goal.objective == "fastest":
-            score[rows] = throughput[rows]
-            continue
-        # Cheapest by deadline: for a given number of samples, cost falls as throughput per cost rises.
-        with np.errstate(invalid="ignore", divide="ignore"):
-            late = rows & (reason == RANKED) & ~(goal.samples / throughput <= goal.seconds)
-        reason[late] = TOO_LATE
-    return score
+    np.maximum.at(best_standard, job[standard], score[standard])
+    reason[eligible & premium & (score < efficiency * best_standard[job])] = NOT_EFFICIENT

@@ -129,8 +129,7 @@ def _score(
     artifact: Artifact, jobs: Jobs, submissions: list[JobSubmitted], goals: list[Goal], policy: Policy
 ) -> _Scored:
     job = np.repeat(np.arange(len(jobs)), [len(submission.candidates) for submission in submissions])
-    hardware = artifact.table.index([name for submission in submissions for name in submission.candidates])
-    pairs = artifact.pairs(jobs, job, hardware)
+    pairs = artifact.pairs(jobs, job, [name for submission in submissions for name in submission.candidates])
     matrix = artifact.matrix(pairs)
     predicted = artifact.model.predict(pairs, matrix)
     found = evidence(pairs, matrix, artifact.manifest)
@@ -141,7 +140,7 @@ def _score(
         throughput=throughput,
         lower=np.exp(lower),
         upper=np.exp(upper),
-        placement=place(jobs, artifact.table, job, hardware, throughput, goals, policy.premium_efficiency),
+        placement=place(jobs, artifact.table, job, pairs.hardware, throughput, goals, policy.premium_efficiency),
         evidence=found,
         served=matrix[:, [features.index(name) for name in history.FEATURES]],
     )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predictor.features.history import STATISTICS, Statistics
-from predictor.jobs import HardwareTable, Jobs
+from predictor.jobs import Indices, Jobs
 
 Hashes = NDArray[np.uint64]
 
@@ -72,22 +72,16 @@ class Snapshot:
             found[known] = self.statistics[place[known]]
         return found
 
-    def find(
-        self, jobs: Jobs, table: HardwareTable, job: Sequence[int], hardware: Sequence[int]
-    ) -> dict[str, Statistics]:
-        """Kind to (rows, 5) statistics of pairs of a job and a hardware type."""
+    def find(self, jobs: Jobs, job: Indices, hardware_types: Sequence[str]) -> dict[str, Statistics]:
+        """Kind to (rows, 5) statistics of pairs of a job, by its position in `jobs`, and a hardware type."""
         by_family = [key_hash("family", name) for name in jobs.family]
         by_model = [key_hash("model_type", name) for name in jobs.model_type]
-        names = (*table.names, "")
-        by_pair = [
-            key_hash("family_hardware", jobs.family[row], names[column])
-            for row, column in zip(job, hardware, strict=True)
-        ]
-        positions = np.asarray(job, dtype=np.intp)
+        families = jobs.family[job].tolist()
+        by_pair = [key_hash("family_hardware", *pair) for pair in zip(families, hardware_types, strict=True)]
         return {
-            "family": self.lookup(np.array(by_family, np.uint64))[positions],
+            "family": self.lookup(np.array(by_family, np.uint64))[job],
             "family_hardware": self.lookup(np.array(by_pair, np.uint64)),
-            "model_type": self.lookup(np.array(by_model, np.uint64))[positions],
+            "model_type": self.lookup(np.array(by_model, np.uint64))[job],
         }
 
     def save(self, folder: Path) -> None:

@@ -82,11 +82,7 @@ def production(store: ArtifactStore, target: str) -> Artifact | None:
 
 def served_scores(artifact: Artifact, held_out: Data) -> Scores:
     """How an artifact, with its own snapshot, predicts the held-out attempts."""
-    pairs = artifact.pairs(
-        held_out.pairs.jobs,
-        held_out.pairs.job,
-        artifact.table.index(held_out.rows["hardware_type"].tolist()),
-    )
+    pairs = artifact.pairs(held_out.pairs.jobs, held_out.pairs.job, held_out.rows["hardware_type"].tolist())
     predicted = np.exp(artifact.model.predict(pairs, artifact.matrix(pairs)).mean)
     return scores(predicted, np.exp(held_out.y))
 

@@ -12,10 +12,12 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from predictor.store import LocalStore
 from schemas.topics import load_topics
 from streams.embedded import Pair, embedded_pair
 from streams.settings import Settings
 from streams.topics import ensure_topics
+from tests.artifacts import night_over, past
 from tests.services import ROOT, real_pair
 
 # How long an example takes is the machine's affair: timings are benchmarks, never assertions.
@@ -46,18 +48,11 @@ def store(backend: Pair) -> str:
 
 
 @pytest.fixture
-def settings(kafka: str, store: str) -> Settings:
+def settings(backend: Pair) -> Settings:
     """Settings with topics, groups and keys that no other test uses; sessions last 1 s."""
     fresh = uuid.uuid4().hex[:8]
     return Settings.from_environment(
-        {
-            "LEAP_KAFKA_BOOTSTRAP_SERVERS": kafka,
-            "LEAP_KAFKA_SESSION_TIMEOUT_MS": "1000",
-            "LEAP_KAFKA_HEARTBEAT_INTERVAL_MS": "300",
-            "LEAP_REDIS_URL": store,
-            "LEAP_TOPIC_PREFIX": f"{fresh}-",
-            "LEAP_REDIS_PREFIX": fresh,
-        }
+        backend.environment() | {"LEAP_TOPIC_PREFIX": f"{fresh}-", "LEAP_REDIS_PREFIX": fresh}
     )
 
 
@@ -106,3 +101,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     skipped = [str(report.longrepr) for report in reporter.stats.get("skipped", ())] if reporter else []
     if os.environ.get("LEAP_CI") == "1" and any("no public data" not in reason for reason in skipped):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session")
+def artifact_store(tmp_path_factory: pytest.TempPathFactory) -> LocalStore:
+    """A store with one small artifact in production; read only."""
+    store, _ = night_over(tmp_path_factory.mktemp("trained"), past())
+    return store

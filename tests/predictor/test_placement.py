@@ -42,7 +42,7 @@ def test_hardware_without_price_or_specification_is_excluded_with_its_reason() -
 
 def test_premium_hardware_stays_only_where_it_earns_its_price() -> None:
     inefficient = placed([160.0, 960.0, 3199.0, 1.0, 1.0])  # 19.99 per USD against 20 of `fast`
-    assert reasons(inefficient)[2] == "premium, and less throughput per cost than the best standard type"
+    assert reasons(inefficient)[2] == "premium, and not efficient beside the best standard type"
     assert reasons(placed([160.0, 960.0, 3200.0, 1.0, 1.0]))[2] is None
     assert reasons(placed([160.0, 960.0, 1600.0, 1.0, 1.0], efficiency=0.5))[2] is None
 

@@ -65,7 +65,7 @@ def test_features_at_night_equal_features_at_launch_bit_for_bit() -> None:
         single = columns([one.submitted])
         day = int(one.submitted.submitted_at.timestamp() // 86_400)
         hardware = TABLE.index([one.completed.hardware_type])
-        found = twin.snapshot(day - 1).find(single, TABLE, [0], hardware.tolist())
+        found = twin.snapshot(day - 1).find(single, np.zeros(1, np.intp), [one.completed.hardware_type])
         at_launch = matrix.build(
             matrix.Pairs(single, TABLE, np.zeros(1, np.intp), hardware, found), vocabulary, imputed
         )

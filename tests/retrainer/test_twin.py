@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from predictor.features.history import KINDS, Statistics
-from predictor.jobs import HardwareTable, columns
+from predictor.jobs import columns
 from predictor.statistics import EMPTY, update
 from retrainer.table import frame, log_target
 from retrainer.twin import Twin
 from schemas.events import JobAttempt
-from tests.builders import CATALOG, MIDNIGHT, attempt, submission
+from tests.builders import MIDNIGHT, attempt, submission
 
 DAY = 86_400.0
 TYPES = ("basic", "fast")
@@ -65,12 +65,11 @@ def test_the_snapshot_of_a_day_is_what_the_next_day_sees() -> None:
     attempts = fleet()
     rows = frame(attempts)
     twin = Twin(rows, log_target(rows, "throughput"))
-    table = HardwareTable(CATALOG)
     midnight = MIDNIGHT + timedelta(days=4)
     later = [submission(job_name=f"job-{number}x", model_type="model-1", at=midnight) for number in range(8)]
     jobs = columns(later)
     snapshot = twin.snapshot(int(midnight.timestamp() // DAY) - 1)
-    found = snapshot.find(jobs, table, list(range(8)), table.index(["fast"] * 8).tolist())
+    found = snapshot.find(jobs, np.arange(8), ["fast"] * 8)
     for row, one in enumerate(later):
         for kind in KINDS:
             assert_same(found[kind][row], replayed(attempts, kind, attempt(one, "fast", 1.0), midnight.timestamp()))

@@ -1,0 +1,122 @@
+"""One contract for every store of artifacts: local, and any that fsspec reaches."""
+
+import threading
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from predictor.manifest import ArtifactError
+from predictor.store import ArtifactStore, LocalStore, Pointer, PointerMoved, open_store, prune
+from schemas.events import THROUGHPUT
+
+MakeStore = Callable[[], ArtifactStore]
+
+
+@pytest.fixture(params=["local", "memory"])
+def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
+    """Opens the same store again and again, as other processes would."""
+    if request.param == "local":
+        return lambda: open_store(str(tmp_path / "artifacts"))
+    root = f"memory://{uuid.uuid4().hex}"
+    return lambda: open_store(root, cache=tmp_path / "cache")
+
+
+@pytest.fixture
+def trained(artifact_store: LocalStore) -> Path:
+    """Folder of a small artifact."""
+    [version] = artifact_store.versions(THROUGHPUT)
+    return artifact_store.folder(THROUGHPUT, version)
+
+
+def pointer(version: str, previous: str | None = None) -> Pointer:
+    return Pointer(version=version, previous=previous, reason="test", moved_at=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def copies(store: ArtifactStore, trained: Path, tmp_path: Path, names: list[str]) -> None:
+    """Add the artifact under several names."""
+    import shutil
+
+    for name in names:
+        place = tmp_path / "made" / name
+        shutil.copytree(trained, place)
+        store.add(THROUGHPUT, place)
+
+
+def test_what_is_added_is_read_back_whole(make_store: MakeStore, trained: Path) -> None:
+    make_store().add(THROUGHPUT, trained)
+    make_store().add(THROUGHPUT, trained)
+    store = make_store()
+    assert store.versions(THROUGHPUT) == [trained.name]
+    assert store.versions("another") == []
+    read = store.folder(THROUGHPUT, trained.name)
+    assert {path.name: path.read_bytes() for path in read.iterdir()} == {
+        path.name: path.read_bytes() for path in trained.iterdir()
+    }
+
+
+@pytest.mark.parametrize("version", ["nothing", "../throughput", "a/b", ""])
+def test_a_version_that_is_not_there_is_an_error(make_store: MakeStore, version: str) -> None:
+    with pytest.raises(ArtifactError, match="no artifact"):
+        make_store().folder(THROUGHPUT, version)
+
+
+def test_the_pointer_moves_only_from_where_it_is(make_store: MakeStore, trained: Path, tmp_path: Path) -> None:
+    store = make_store()
+    copies(store, trained, tmp_path, ["v1", "v2"])
+    assert store.pointer(THROUGHPUT) is None
+    store.move(THROUGHPUT, pointer("v1"), expected=None)
+    with pytest.raises(PointerMoved, match="at v1, not at None"):
+        make_store().move(THROUGHPUT, pointer("v2"), expected=None)
+    assert make_store().pointer(THROUGHPUT) == pointer("v1")
+    make_store().move(THROUGHPUT, pointer("v2", "v1"), expected="v1")
+    assert store.pointer(THROUGHPUT) == pointer("v2", "v1")
+
+
+def test_the_pointer_does_not_move_to_what_is_not_there(make_store: MakeStore) -> None:
+    with pytest.raises(ArtifactError, match="no artifact"):
+        make_store().move(THROUGHPUT, pointer("v1"), expected=None)
+
+
+def test_prune_keeps_production_and_the_one_before_it(make_store: MakeStore, trained: Path, tmp_path: Path) -> None:
+    store = make_store()
+    copies(store, trained, tmp_path, [f"v{number}" for number in range(6)])
+    store.move(THROUGHPUT, pointer("v2", "v0"), expected=None)
+    assert prune(store, THROUGHPUT, keep=2) == ["v1", "v3"]
+    assert make_store().versions(THROUGHPUT) == ["v0", "v2", "v4", "v5"]
+    store.remove(THROUGHPUT, "not there")
+
+
+def test_of_many_movers_one_wins(trained: Path, tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "artifacts")
+    names = [f"v{number}" for number in range(8)]
+    copies(store, trained, tmp_path, names)
+    won: list[str] = []
+    together = threading.Barrier(len(names))
+
+    def move(name: str) -> None:
+        together.wait()
+        try:
+            LocalStore(tmp_path / "artifacts").move(THROUGHPUT, pointer(name), expected=None)
+            won.append(name)
+        except PointerMoved:
+            pass
+
+    threads = [threading.Thread(target=move, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = store.pointer(THROUGHPUT)
+    assert found is not None
+    assert won == [found.version]
+
+
+def test_a_torn_pointer_is_an_error(trained: Path, tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    (tmp_path / THROUGHPUT).mkdir()
+    (tmp_path / THROUGHPUT / "production.json").write_bytes(b'{"version":')
+    with pytest.raises(ArtifactError, match="promote an artifact again"):
+        store.pointer(THROUGHPUT)
