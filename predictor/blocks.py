@@ -1,0 +1,143 @@
+"""Posterior of the structured prior, one model type at a time: what training knows and serving does not need.
+
+With G the features of a model type's own process, F those of the shared part and L the diagonal of noise, everything
+is a function of G'G, G'F, F'F (each weighted by 1 / L), so cost is linear in configurations.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from predictor.jobs import Floats, Indices
+from predictor.kernel import Kernel, Points, Shared
+from predictor.prior import Block
+from predictor.units import Units
+
+#: Landmarks stop where less than this share of the variance is left to explain.
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Part:
+    """(n,) configurations of one model type.
+
+    Attributes
+    ----------
+    rows
+        (n,) their positions among all units.
+    landmarks
+        (m,) positions within `rows`.
+    local
+        (n, m) features of the model type's own process.
+    left
+        (n,) its variance that the landmarks do not explain.
+    shared
+        (n, d) features of the shared part.
+    y
+        (n,) centred targets.
+    """
+
+    rows: Indices
+    points: Points
+    landmarks: Indices
+    local: Floats
+    left: Floats
+    shared: Floats
+    y: Floats
+
+    def solve(self, noise: Floats) -> "Solved":
+        """Sums under (n,) variances of noise."""
+        weight = 1 / (noise + self.left)
+        local = self.local * weight[:, None]
+        root = np.linalg.inv(np.linalg.cholesky(local.T @ self.local + np.eye(len(self.landmarks)))).T
+        cross, own = local.T @ self.shared, local.T @ self.y
+        coupling, own_weights = root @ (root.T @ cross), root @ (root.T @ own)
+        shared = self.shared * weight[:, None]
+        return Solved(
+            weight=weight,
+            root=root,
+            coupling=coupling,
+            own=own_weights,
+            precision=shared.T @ self.shared - cross.T @ coupling,
+            moment=shared.T @ self.y - cross.T @ own_weights,
+        )
+
+    def block(self, solved: "Solved", weights: Floats) -> Block:
+        """The serving form, given the mean of the shared weights."""
+        lower = self.local[self.landmarks]
+        return Block(
+            landmarks=self.points.take(self.landmarks),
+            whiten=np.linalg.inv(lower).T,
+            weights=solved.own - solved.coupling @ weights,
+            root=solved.root,
+            coupling=solved.coupling,
+            low=self.points.x.min(axis=0, initial=np.inf),
+            high=self.points.x.max(axis=0, initial=-np.inf),
+        )
+
+    def fitted(self, solved: "Solved", weights: Floats, root: Floats) -> tuple[Floats, Floats]:
+        """(n,) residual from the posterior mean, and (n,) posterior variance, at the configurations themselves."""
+        mean = self.shared @ weights + self.local @ (solved.own - solved.coupling @ weights)
+        variance = np.square(self.local @ solved.root).sum(axis=1)
+        variance += np.square((self.shared - self.local @ solved.coupling) @ root).sum(axis=1)
+        return self.y - mean, variance
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Sums of one model type.
+
+    Attributes
+    ----------
+    weight
+        (n,) inverse variance of each configuration.
+    root, coupling, own
+        As in `Block`; `own` are the local weights where the shared ones are zero.
+    precision, moment
+        (d, d) and (d,): what the model type says about the shared weights.
+    """
+
+    weight: Floats
+    root: Floats
+    coupling: Floats
+    own: Floats
+    precision: Floats
+    moment: Floats
+
+
+def part_of(kernel: Kernel, shared: Shared, units: Units, rows: Indices, mean: float, most: int) -> Part:
+    """Features of the units of one model type at `rows`."""
+    points = units.points.take(rows)
+    landmarks, local = select_landmarks(kernel, points, most)
+    left = np.maximum(kernel.diagonal(points) - np.square(local).sum(axis=1), 0.0)
+    return Part(rows, points, landmarks, local, left, shared(points), units.y[rows] - mean)
+
+
+def shared_posterior(solved: Sequence[Solved]) -> tuple[Floats, Floats]:
+    """(d,) mean and (d, d) root of the covariance of the shared weights, whose prior is standard normal."""
+    precision = np.eye(len(solved[0].moment)) + sum(each.precision for each in solved)
+    root = np.linalg.inv(np.linalg.cholesky(precision)).T
+    return root @ (root.T @ sum(each.moment for each in solved)), root
+
+
+def select_landmarks(kernel: Kernel, points: Points, most: int) -> tuple[Indices, Floats]:
+    """(m,) rows and (n, m) features, lower triangular at those rows: Cholesky with the largest remainder first.
+
+    Inner products of the features are the covariance, exactly where m = n.
+    """
+    left = kernel.diagonal(points)
+    enough = TOLERANCE * left.max(initial=0.0)
+    features = np.zeros((len(points), min(most, len(points))))
+    chosen: list[int] = []
+    for step in range(features.shape[1]):
+        pivot = int(left.argmax())
+        if left[pivot] <= enough:
+            break
+        column = kernel(points, points.take(np.array([pivot])))[:, 0]
+        column -= features[:, :step] @ features[pivot, :step]
+        features[:, step] = column / np.sqrt(column[pivot])
+        left = np.maximum(left - features[:, step] ** 2, 0.0)
+        left[pivot] = 0.0
+        chosen.append(pivot)
+    return np.array(chosen, dtype=np.intp), features[:, : len(chosen)]

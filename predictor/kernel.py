@@ -1,0 +1,188 @@
+"""Covariance of ln throughput between configurations, as a sum of products that plain numpy evaluates.
+
+Each group of terms is a table over pairs of hardware types times decays along columns of the configuration:
+k(a, b) = table[hardware of a, hardware of b] x product of exp(-|x_a - x_b| / length). A length of zero stands for the
+linear kernel (x_a - centre)(x_b - centre).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predictor.jobs import Floats, Indices
+
+Rows = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, NDArray[Any]]
+
+#: Columns of a configuration that every row has; further numbers follow them.
+COLUMNS: tuple[str, ...] = ("accelerators", "batch_per_accelerator", "trainers", "accelerators_per_trainer", "years")
+YEARS = COLUMNS.index("years")
+DAYS_PER_YEAR = 365.25
+UNSEEN = -1
+
+
+@dataclass(frozen=True)
+class Points:
+    """Configurations as numbers.
+
+    Attributes
+    ----------
+    model
+        (n,) position of the model type; `UNSEEN` for one that was not trained on.
+    hardware
+        (n,) position of the hardware type; the last one stands for every type that is not known.
+    x
+        (n, columns): natural logarithms, the day in years, further numbers as sign(x) ln(1 + |x|) over their deviation.
+    """
+
+    model: Indices
+    hardware: Indices
+    x: Floats
+
+    def __len__(self) -> int:
+        return len(self.model)
+
+    def take(self, rows: Indices | slice) -> "Points":
+        return Points(self.model[rows], self.hardware[rows], self.x[rows])
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Names and numbers of rows as `Points`.
+
+    Attributes
+    ----------
+    models
+        (m,) names, sorted.
+    hardware
+        (h,) names, sorted.
+    extras
+        (e,) names of further numeric columns.
+    fill, scale
+        (e,) value that stands for a missing number, and divisor.
+    """
+
+    models: NDArray[np.str_]
+    hardware: NDArray[np.str_]
+    extras: NDArray[np.str_]
+    fill: Floats
+    scale: Floats
+
+    def points(self, rows: Rows) -> Points:
+        """Encode rows; numbers that are missing or not positive where they must be are taken as 1."""
+        accelerators, trainers, batch = (_positive(rows[name]) for name in ("accelerators", "trainers", "batch_size"))
+        known = (np.log(accelerators), np.log(batch / accelerators), np.log(trainers), np.log(accelerators / trainers))
+        extras = [
+            compress(rows[name], fill) / scale if name in rows else np.full(len(batch), fill / scale)
+            for name, fill, scale in zip(self.extras.tolist(), self.fill, self.scale, strict=True)
+        ]
+        hardware = lookup(self.hardware, rows["hardware_type"])
+        return Points(
+            lookup(self.models, rows["model_type"]),
+            np.where(hardware == UNSEEN, len(self.hardware), hardware),
+            np.column_stack((*known, np.asarray(rows["day"], dtype=float) / DAYS_PER_YEAR, *extras)),
+        )
+
+
+def compress(values: NDArray[Any], fill: float) -> Floats:
+    """sign(x) ln(1 + |x|), `fill` where x is not finite."""
+    numbers = np.asarray(values, dtype=float)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(numbers), np.sign(numbers) * np.log1p(np.abs(numbers)), fill)
+
+
+def lookup(names: NDArray[np.str_], wanted: NDArray[Any]) -> Indices:
+    """(n,) position of each name among sorted names, `UNSEEN` where it is not one of them."""
+    wanted = np.asarray(wanted, dtype=str)
+    if not len(names):
+        return np.full(len(wanted), UNSEEN, dtype=np.intp)
+    position = np.minimum(np.searchsorted(names, wanted), len(names) - 1)
+    return np.where(names[position] == wanted, position, UNSEEN)
+
+
+def _positive(values: NDArray[Any]) -> Floats:
+    numbers = np.asarray(values, dtype=float)
+    return np.where(np.isfinite(numbers) & (numbers > 0), numbers, 1.0)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Covariance within one model type.
+
+    Attributes
+    ----------
+    tables
+        (groups, h + 1, h + 1) covariance of hardware types.
+    column, length
+        (factors,) column of each factor, and its length; zero is linear.
+    member
+        (groups, factors) bool: which factors multiply which table.
+    centre
+        (columns,) where linear factors are zero.
+    """
+
+    tables: Floats
+    column: Indices
+    length: Floats
+    member: NDArray[np.bool_]
+    centre: Floats
+
+    def __call__(self, a: Points, b: Points) -> Floats:
+        """(len(a), len(b)) covariance, all points being of one model type."""
+        factors = [self._factor(factor, a.x, b.x) for factor in range(len(self.column))]
+        total = np.zeros((len(a), len(b)))
+        for table, members in zip(self.tables, self.member, strict=True):
+            product = table[a.hardware][:, b.hardware]
+            for factor in np.flatnonzero(members):
+                product *= factors[factor]
+            total += product
+        return total
+
+    def diagonal(self, a: Points) -> Floats:
+        """(len(a),) variance."""
+        total = np.zeros(len(a))
+        for table, members in zip(self.tables, self.member, strict=True):
+            product = table[a.hardware, a.hardware]
+            for factor in np.flatnonzero(members & (self.length == 0)):
+                product = product * (a.x[:, self.column[factor]] - self.centre[self.column[factor]]) ** 2
+            total += product
+        return total
+
+    def _factor(self, factor: int, a: Floats, b: Floats) -> Floats:
+        column, length = self.column[factor], self.length[factor]
+        if length == 0:
+            centre = self.centre[column]
+            return np.outer(a[:, column] - centre, b[:, column] - centre)
+        distance = np.abs(a[:, column, None] - b[None, :, column])
+        distance *= -1 / length
+        return np.exp(distance, out=distance)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Finite features of the part that all model types share.
+
+    Attributes
+    ----------
+    hardware
+        (h + 1, h + 1) root of the shared covariance of hardware types.
+    column, weight
+        (linear,) columns that count linearly, and the prior deviation of their slopes.
+    centre
+        (columns,) where linear features are zero.
+    """
+
+    hardware: Floats
+    column: Indices
+    weight: Floats
+    centre: Floats
+
+    def __call__(self, a: Points) -> Floats:
+        """(len(a), features) values whose inner products are the shared covariance."""
+        linear = (a.x[:, self.column] - self.centre[self.column]) * self.weight
+        return np.hstack((self.hardware[a.hardware], linear))
+
+

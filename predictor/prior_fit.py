@@ -1,0 +1,180 @@
+"""The structured prior in its training form: a scikit-learn estimator over rows of attempts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from predictor.blocks import part_of, shared_posterior
+from predictor.jobs import Floats, HardwareTable, Indices
+from predictor.kernel import COLUMNS, Encoding, Rows, compress
+from predictor.prior import Prior, PriorEstimate
+from predictor.units import Units, aggregate
+from predictor.variances import hardware_kernels, kernel_of, learn, terms
+from schemas.hardware import SPECIFICATIONS
+
+#: Degrees of freedom of the noise: a few measurements are far off, and must not bend what is near them.
+FREEDOM = 3.0
+REWEIGHTINGS = 3
+#: Configurations of a model type, on average, that variances are learned from.
+LEAST_OF_A_MODEL = 20
+
+
+class StructuredPrior(BaseEstimator):
+    """Gaussian process over configurations with a shared linear part and one block per model type.
+
+    Parameters
+    ----------
+    hardware
+        The catalog as columns.
+    extras
+        Further numeric columns to use.
+    landmarks
+        Most landmarks of a model type; one with fewer configurations is exact.
+    learned_from
+        Most configurations that the variances are learned from.
+    variances
+        Those of an earlier fit with the same extras, as a warm start.
+    steps
+        Steps of the optimiser; 0 keeps `variances`.
+
+    Attributes
+    ----------
+    prior_
+        The serving form.
+    variances_
+        (terms + 2,) variances of terms and noises.
+    """
+
+    def __init__(
+        self,
+        hardware: HardwareTable,
+        extras: Sequence[str] = (),
+        landmarks: int = 128,
+        learned_from: int = 800,
+        variances: Floats | None = None,
+        steps: int = 40,
+    ) -> None:
+        self.hardware = hardware
+        self.extras = extras
+        self.landmarks = landmarks
+        self.learned_from = learned_from
+        self.variances = variances
+        self.steps = steps
+
+    def fit(self, rows: Rows, y: Floats) -> Self:
+        """Learn from rows (see `Encoding.points`) and (n,) ln throughput."""
+        self.encoding_ = _encode(rows, self.hardware, self.extras)
+        points = self.encoding_.points(rows)
+        self.units_ = aggregate(points, y - points.x[:, 0])
+        self.tables_ = _tables(self.hardware, self.encoding_)
+        self.terms_ = terms(self.extras)
+        self.columns_ = (*COLUMNS, *self.extras)
+        self.centre_ = np.median(self.units_.points.x, axis=0)
+        self.variances_ = self._learn()
+        self.prior_ = self._condition(self.units_)
+        return self
+
+    def predict(self, rows: Rows) -> Floats:
+        """(n,) ln throughput."""
+        return self.prior_.predict(rows).mean
+
+    def out_of_fold(self, rows: Rows, y: Floats, fold: Indices) -> PriorEstimate:
+        """Estimates of the training rows, each from the rows of the other folds, variances kept."""
+        points = self.encoding_.points(rows)
+        mean, deviation = np.empty(len(y)), np.empty(len(y))
+        for held_out in np.unique(fold):
+            kept, left = np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)
+            prior = self._condition(aggregate(points.take(kept), y[kept] - points.x[kept, 0]))
+            asked = aggregate(points.take(left), y[left])
+            at, variance = prior.at(asked.points)
+            mean[left] = at[asked.of_row] + points.x[left, 0]
+            deviation[left] = np.sqrt(variance + prior.noise)[asked.of_row]
+        return replace(self.prior_.predict(rows), mean=mean, deviation=deviation)
+
+    def _learn(self) -> Floats:
+        if self.variances is not None and not self.steps:
+            return self.variances
+        chosen = _sample(self.units_, self.learned_from)
+        units = Units(self.units_.points.take(chosen), self.units_.y[chosen], self.units_.count[chosen], chosen)
+        return learn(self.terms_, self.tables_, self.columns_, self.centre_, units, self.variances, self.steps)
+
+    def _condition(self, units: Units) -> Prior:
+        kernel, shared = kernel_of(self.terms_, self.variances_, self.tables_, self.columns_, self.centre_)
+        common, single = self.variances_[-2:]
+        base = common + single / units.count
+        noise, mean = base.copy(), float(units.y.mean())
+        of_model = [np.flatnonzero(units.points.model == model) for model in range(len(self.encoding_.models))]
+        parts = [part_of(kernel, shared, units, rows, mean, self.landmarks) for rows in of_model]
+        for step in range(REWEIGHTINGS + 1):
+            solved = [part.solve(noise[part.rows]) for part in parts]
+            weights, root = shared_posterior(solved)
+            if step == REWEIGHTINGS:
+                break
+            for part, sums in zip(parts, solved, strict=True):
+                residual, variance = part.fitted(sums, weights, root)
+                given = noise[part.rows] * sums.weight
+                off = (given * residual) ** 2 + noise[part.rows] * (1 - given * (1 - variance * sums.weight))
+                scale = (FREEDOM + off / base[part.rows]) / (FREEDOM + 1)
+                noise[part.rows] = base[part.rows] * np.clip(scale, 0.5, 1e4)
+        trained = np.zeros(len(self.encoding_.hardware) + 1, dtype=bool)
+        trained[units.points.hardware] = True
+        return Prior(
+            encoding=self.encoding_,
+            kernel=kernel,
+            shared=shared,
+            mean=mean,
+            weights=weights,
+            root=root,
+            noise=float(common),
+            trained=trained,
+            low=units.points.x.min(axis=0),
+            high=units.points.x.max(axis=0),
+            blocks=tuple(part.block(sums, weights) for part, sums in zip(parts, solved, strict=True)),
+        )
+
+
+def _encode(rows: Rows, hardware: HardwareTable, extras: Sequence[str]) -> Encoding:
+    numbers = [compress(rows[name], np.nan) for name in extras]
+    present = [values[~np.isnan(values)] for values in numbers]
+    return Encoding(
+        models=np.unique(np.asarray(rows["model_type"], dtype=str)),
+        hardware=np.union1d(np.array(hardware.names, dtype=str), np.asarray(rows["hardware_type"], dtype=str)),
+        extras=np.array(extras, dtype=str),
+        fill=np.array([np.median(values) if len(values) else 0.0 for values in present]),
+        scale=np.array([max(float(values.std()), 1e-3) if len(values) else 1.0 for values in present]),
+    )
+
+
+def _tables(hardware: HardwareTable, encoding: Encoding) -> dict[str, Floats]:
+    """Hardware kernels in the order of the encoding, the type that is not known last."""
+    position = hardware.index([*encoding.hardware.tolist(), ""])
+    of = {name: hardware.specifications[position, column] for column, name in enumerate(SPECIFICATIONS)}
+    peak = np.fmax(of["fp16_tflops"], of["bf16_tflops"])
+    chosen = (
+        np.where(np.isnan(peak), of["fp32_tflops"], peak),
+        of["memory_bandwidth_gb_s"],
+        np.where(np.isnan(of["interconnect_gb_s"]), of["host_link_gb_s"], of["interconnect_gb_s"]),
+        of["tdp_w"],
+        of["memory_gb"],
+    )
+    numbers = np.log(np.column_stack(chosen))
+    spread = np.nanstd(numbers, axis=0)
+    listed = position != hardware.unlisted
+    standard = (numbers - np.nanmedian(numbers, axis=0)) / np.where(spread > 0, spread, 1.0)
+    return hardware_kernels(np.nan_to_num(standard), listed, hardware.vendor[position])
+
+
+def _sample(units: Units, most: int) -> Indices:
+    """At most `most` units: as many of each of some model types as can be, so that few are not told from many."""
+    shuffle = np.random.default_rng(0).permutation(len(units.y))
+    model = units.points.model[shuffle]
+    names, code = np.unique(model, return_inverse=True)
+    ordered = np.argsort(code, kind="stable")
+    nth = np.empty_like(code)
+    nth[ordered] = np.arange(len(code)) - np.searchsorted(code[ordered], code[ordered])
+    drawn = np.random.default_rng(1).permutation(len(names)) < max(1, most // LEAST_OF_A_MODEL)
+    order = np.lexsort((nth, ~drawn[code]))[:most]
+    return np.sort(shuffle[order[drawn[code[order]]]])
