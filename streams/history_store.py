@@ -131,6 +131,7 @@ class HistoryStore:
             raise ValueError(f"prefix {prefix!r} of the keys has a brace")
         self.client = client
         self.pointer = f"{prefix}:history:{{generation}}"
+        self.hold = f"{self.pointer}:hold"
         self._prefix = prefix
         self._window = window
 
@@ -142,7 +143,7 @@ class HistoryStore:
         Held
             While a rebuild switches.
         """
-        current, hold = self.client.mget(self.pointer, f"{self.pointer}:hold")
+        current, hold = self.client.mget(self.pointer, self.hold)
         if hold is not None:
             raise Held("a rebuild of the history is switching generations")
         return int(current or 0)
@@ -195,12 +196,14 @@ class HistoryStore:
         for number in range(BUCKETS):
             yield self._fields(generation, target, number)
 
-    def load(self, target: str, generation: int, buckets: Iterable[Mapping[bytes, bytes]]) -> None:
-        """Write what `dump` gave into a generation that is empty."""
-        for number, fields in enumerate(buckets):
-            if fields:
-                name = self._bucket(generation, target, number)
-                self.client.hset(name, items=list(chain.from_iterable(fields.items())))
+    def load(self, generation: int, target: str, number: int, fields: Mapping[str, str]) -> None:
+        """Write a bucket as `dump` gave it into a generation that is not in use."""
+        if fields:
+            self.client.hset(self._bucket(generation, target, number), items=list(chain(*fields.items())))
+
+    def new_generation(self) -> int:
+        """Reserve a generation that nobody else has or had."""
+        return int(self.client.incr(f"{self.pointer}:highest"))
 
     def remove(self, target: str, generation: int) -> None:
         """Drop a generation."""

@@ -3,7 +3,7 @@
 import itertools
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -23,8 +23,9 @@ numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def client(store: str) -> Client:
-    return connect(store)
+def client(store: str) -> Iterator[Client]:
+    with connect(store) as client:
+        yield client
 
 
 @pytest.fixture

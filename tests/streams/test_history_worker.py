@@ -42,7 +42,7 @@ def completed(number: int, rng: random.Random) -> JobCompleted:
     finished = BEGIN + timedelta(seconds=rng.randrange(10**6))
     return JobCompleted(
         attempt_id=f"attempt-{number}",
-        job_name=f"ranker-{'abcdefgh'[number % 8]}-run{number}",
+        job_name=f"ranker-{'abcdefgh'[number % 8]}-run{number % 10_000}",
         hardware_type=f"chip-{rng.randrange(3)}",
         model_type=rng.choice(("dlrm", "transformer", None)),
         started_at=finished - timedelta(hours=1),
@@ -62,8 +62,9 @@ def measuring(number: bytes) -> bytes:
 
 
 def statistics(settings: Settings) -> dict[Key, Statistics]:
-    store = HistoryStore(connect(settings.redis_url), settings.redis_prefix)
-    return {key: found for bucket in store.buckets(TARGET) for key, found in bucket.statistics.items()}
+    with connect(settings.redis_url) as client:
+        store = HistoryStore(client, settings.redis_prefix)
+        return {key: found for bucket in store.buckets(TARGET) for key, found in bucket.statistics.items()}
 
 
 def assert_exact(settings: Settings, events: list[JobCompleted]) -> None:

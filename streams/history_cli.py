@@ -1,0 +1,168 @@
+"""``leap history``: look at the running statistics, make them anew, and check them."""
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from predictor.families import family as family_of
+from schemas.events import THROUGHPUT
+from streams.topics_cli import read_settings
+
+if TYPE_CHECKING:
+    from predictor.statistics import Statistics
+    from streams.history_store import HistoryStore
+    from streams.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, help="Running statistics of finished attempts, per family.")
+
+Target = Annotated[str, typer.Option(help="Prediction target.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+NEAREST = 5
+
+
+@app.command()
+def show(family: str, target: Target = THROUGHPUT, as_json: Json = False) -> None:
+    """What is known of a family, over all hardware and on each type; a job's name does as well."""
+    from streams.history_store import Key
+
+    name = family_of(family)
+    with _open() as (_, store):
+        found = {key: value for key, value in store.bucket(target, name).statistics.items() if key.name == name}
+        if Key("family", name) not in found:
+            near = ", ".join(_nearest(store, target, name)) or "none; the history has no families yet"
+            _fail(f"no history of family {name!r} for {target}. Nearest names: {near}")
+    overall = _row(found[Key("family", name)])
+    hardware = {key.hardware_type: _row(value) for key, value in sorted(found.items()) if key.kind == "family_hardware"}
+    if as_json:
+        print(json.dumps({"family": name, "target": target} | overall | {"hardware": hardware}))
+        return
+    print(f"{name}: {target}")
+    print(f"{'':24} {'attempts':>8} {'typical':>12} {'spread':>8} {'last':>12}  finished")
+    for label, row in {"all hardware": overall, **hardware}.items():
+        spread = "" if row["deviation"] is None else f"x{math.exp(row['deviation']):.2f}"
+        print(f"{label:24} {row['n']:8} {row['typical']:12.5g} {spread:>8} {row['latest']:12.5g}  {row['last_at']}")
+
+
+@app.command()
+def backup(file: Path, target: Target = THROUGHPUT) -> None:
+    """Write all statistics to a file from which they can be restored, while workers go on."""
+    from streams.history_backup import write_backup
+
+    with _open() as (_, store):
+        print(f"{write_backup(store, (target,), file)} statistics in {file}")
+
+
+@app.command()
+def rebuild(target: Target = THROUGHPUT) -> None:
+    """Replay all completions into a new generation of keys, then switch to it; workers go on meanwhile."""
+    _rebuild(None, target)
+
+
+@app.command()
+def restore(file: Path, target: Target = THROUGHPUT) -> None:
+    """Fill the store from a backup, catch up with the topic, then switch to the result."""
+    _rebuild(file, target)
+
+
+@app.command()
+def audit(target: Target = THROUGHPUT, as_json: Json = False) -> None:
+    """Recompute the statistics from the joined attempts and compare; fails if one differs."""
+    from streams.history_audit import attempts
+    from streams.history_audit import audit as compare
+
+    with _open() as (settings, store):
+        done = compare(store, target, attempts(settings, target))
+    rows = [
+        {
+            "kind": difference.key.kind,
+            "name": difference.key.name,
+            "hardware_type": difference.key.hardware_type or None,
+            "stored": difference.stored and _row(difference.stored),
+            "expected": difference.expected and _row(difference.expected),
+        }
+        for difference in done.differences
+    ]
+    if as_json:
+        print(json.dumps({"compared": done.compared, "differences": rows}))
+    else:
+        print(f"{done.compared} statistics compared, {len(rows)} differ")
+        for row in rows[:20]:
+            print(f"  {row['kind']} {row['name']} {row['hardware_type'] or ''}")
+            print(f"    stored   {row['stored']}\n    expected {row['expected']}")
+    if rows:
+        raise typer.Exit(1)
+
+
+def _rebuild(file: Path | None, target: str) -> None:
+    from streams.history_rebuild import rebuild as replay
+
+    def progress(messages: int) -> None:
+        typer.echo(f"\r{messages} completions replayed", nl=False, err=True)
+
+    with _open() as (settings, store):
+        done = replay(settings, store, (target,), file, progress)
+    typer.echo(err=True)
+    print(f"generation {done.generation} is in use: {done.messages} messages replayed, {done.rejected} no completions")
+    if done.missing:
+        _fail(f"up to {done.missing} completions between the backup and the oldest that the topic keeps are lost")
+
+
+@contextmanager
+def _open() -> Iterator[tuple["Settings", "HistoryStore"]]:
+    """Open the store; turn what may go wrong outside into a sentence."""
+    import redis
+
+    from streams.history_rebuild import SwitchError
+    from streams.history_store import Held, HistoryStore
+    from streams.redis_client import connect
+    from streams.topics import TopicError
+
+    settings = read_settings()
+    try:
+        with connect(settings.redis_url) as client:
+            yield settings, HistoryStore(client, settings.redis_prefix)
+    except redis.RedisError as error:
+        _fail(f"the store does not answer as it should: {error}. LEAP_REDIS_URL says where it is")
+    except (Held, SwitchError, TopicError, TimeoutError, ValueError, OSError) as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> None:
+    typer.secho(message, fg="red", err=True)
+    raise typer.Exit(1)
+
+
+def _row(found: "Statistics") -> dict[str, Any]:
+    """Mean, deviation and last are of the natural logarithm, as kept; typical and latest are measurements."""
+    return {
+        "n": found.n,
+        "mean": found.mean,
+        "deviation": None if found.n < 2 else found.deviation,
+        "last": found.last,
+        "last_at": datetime.fromtimestamp(found.last_at, UTC).isoformat(),
+        "typical": math.exp(found.mean),
+        "latest": math.exp(found.last),
+    }
+
+
+def _nearest(store: "HistoryStore", target: str, name: str) -> list[str]:
+    """Families that share the most letters in threes with a name."""
+    wanted = _threes(name)
+    scored = []
+    for bucket in store.buckets(target):
+        for key in bucket.statistics:
+            if key.kind == "family":
+                threes = _threes(key.name)
+                scored.append((len(wanted & threes) / len(wanted | threes), key.name))
+    return [name for score, name in sorted(scored, reverse=True)[:NEAREST] if score > 0]
+
+
+def _threes(name: str) -> set[str]:
+    padded = f"  {name.lower()} "
+    return {padded[begin : begin + 3] for begin in range(len(padded) - 2)}

@@ -1,0 +1,205 @@
+"""Rebuild, restore and audit, with a worker that goes on meanwhile."""
+
+import gzip
+import json
+import random
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from schemas.codec import encode
+from schemas.events import JobAttempt, JobCompleted, JobSubmitted
+from schemas.launch import LaunchConfig
+from schemas.topics import ATTEMPTS, COMPLETED
+from streams import history_rebuild
+from streams.history import history_loop
+from streams.history_audit import attempts, audit
+from streams.history_backup import read_backup, write_backup
+from streams.history_cli import app
+from streams.history_rebuild import SwitchError, rebuild
+from streams.history_store import Held, HistoryStore, Key
+from streams.kafka import CheckedProducer
+from streams.ranges import read_range
+from streams.redis_client import connect
+from streams.settings import Settings
+from tests.streams.test_history_worker import TARGET, assert_exact, completed, send, statistics
+
+run = CliRunner().invoke
+
+
+@pytest.fixture
+def history(topics: Settings) -> Iterator[HistoryStore]:
+    with connect(topics.redis_url) as client:
+        yield HistoryStore(client, topics.redis_prefix)
+
+
+def finish(count: int, seed: int) -> list[JobCompleted]:
+    rng = random.Random(seed)
+    return [completed(seed * 10**6 + number, rng) for number in range(count)]
+
+
+def encoded(events: list[JobCompleted]) -> list[bytes]:
+    return [encode(event) for event in events]
+
+
+def test_a_lost_history_comes_back(topics: Settings, history: HistoryStore) -> None:
+    events = finish(2000, 1)
+    send(topics, [*encoded(events), b"broken"])
+    history_loop(topics).run(until_end=True)
+    history.remove(TARGET, 0)
+    done = rebuild(topics, history)
+    assert (done.generation, done.messages, done.rejected, done.missing) == (1, 2001, 1, 0)
+    assert_exact(topics, events)
+    assert rebuild(topics, history).generation == 2
+    assert list(history.dump(TARGET, 0)) == [{}] * 64  # the one before the last is gone
+    assert_exact(topics, events)
+
+
+def test_a_worker_goes_on_during_rebuilds(topics: Settings, history: HistoryStore) -> None:
+    events = finish(3000, 2)
+    loop = history_loop(topics)
+    loop._batch_size = 50
+
+    def trickle() -> None:
+        for begin in range(0, len(events), 60):
+            send(topics, encoded(events[begin : begin + 60]))
+
+    working, sending = threading.Thread(target=loop.run), threading.Thread(target=trickle)
+    working.start()
+    sending.start()
+    generations = []
+    while sending.is_alive():
+        generations.append(rebuild(topics, history).generation)
+    sending.join()
+    loop.stop()
+    working.join()
+    assert generations == list(range(1, len(generations) + 1)) and len(generations) > 1
+    history_loop(topics).run(until_end=True)
+    assert_exact(topics, events)
+
+
+def test_restored_from_a_backup_and_the_topic(topics: Settings, history: HistoryStore, tmp_path: Path) -> None:
+    before, after = finish(1000, 3), finish(500, 4)
+    send(topics, encoded(before))
+    history_loop(topics).run(until_end=True)
+    assert write_backup(history, (TARGET,), tmp_path / "history.gz") == len(statistics(topics))
+    send(topics, encoded(after))
+    history_loop(topics).run(until_end=True)
+    expected = statistics(topics)
+    history.remove(TARGET, 0)
+    done = rebuild(topics, history, backup=tmp_path / "history.gz")
+    assert done.missing == 0
+    assert_exact(topics, before + after)
+    assert statistics(topics).keys() == expected.keys()
+
+
+def test_what_neither_backup_nor_topic_has_is_told(
+    topics: Settings, history: HistoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(topics, encoded(finish(100, 5)))
+    history_loop(topics).run(until_end=True)
+    write_backup(history, (TARGET,), tmp_path / "history.gz")
+    send(topics, encoded(finish(500, 10)))
+    kept = [row for row in read_range(topics, topics.topic(COMPLETED)) if row.offset >= 40]
+    monkeypatch.setattr(history_rebuild, "read_range", lambda settings, topic: iter(kept))  # as retention would
+    ends: dict[str, int] = {}
+    for bucket in history.buckets(TARGET):
+        for source, offset in bucket.fences.items():
+            ends[source] = max(offset, ends.get(source, 0))
+    assert len(ends) > 2 and max(ends.values()) < 39
+    done = rebuild(topics, history, backup=tmp_path / "history.gz")
+    assert done.missing == sum(40 - end - 1 for end in ends.values())
+
+
+@pytest.mark.parametrize("spoil", [lambda data: data[: len(data) // 2], lambda data: b"nothing", lambda data: b""])
+def test_a_spoilt_backup_changes_nothing(
+    topics: Settings, history: HistoryStore, tmp_path: Path, spoil: Callable[[bytes], bytes]
+) -> None:
+    events = finish(200, 6)
+    send(topics, encoded(events))
+    history_loop(topics).run(until_end=True)
+    write_backup(history, (TARGET,), tmp_path / "whole.gz")
+    (tmp_path / "spoilt.gz").write_bytes(spoil((tmp_path / "whole.gz").read_bytes()))
+    with pytest.raises(ValueError, match=r"spoilt\.gz"):
+        rebuild(topics, history, backup=tmp_path / "spoilt.gz")
+    assert history.generation() == 0
+    assert_exact(topics, events)
+
+
+def test_a_backup_of_another_format_is_refused(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "old.gz", "w") as file:
+        file.write(b'{"format":0,"buckets":64}\n')
+    with pytest.raises(ValueError, match="format=0"):
+        list(read_backup(tmp_path / "old.gz"))
+
+
+def test_workers_wait_while_a_rebuild_switches(topics: Settings, history: HistoryStore) -> None:
+    history.client.set(history.hold, "somebody", px=60_000)
+    with pytest.raises(Held):
+        history.apply([])
+    with pytest.raises(Held):
+        rebuild(topics, history)
+
+
+def test_a_hold_that_ran_out_does_not_switch(topics: Settings, history: HistoryStore) -> None:
+    send(topics, encoded(finish(10, 7)))
+    calls = []
+
+    def lose(messages: int) -> None:
+        calls.append(messages)
+        history.client.set(history.pointer, 40)  # another rebuild was faster
+
+    with pytest.raises(SwitchError):
+        rebuild(topics, history, progress=lose)
+    assert calls and history.generation() == 40
+
+
+def test_audit_finds_what_differs(topics: Settings, history: HistoryStore) -> None:
+    events = finish(300, 8)
+    send(topics, encoded(events))
+    history_loop(topics).run(until_end=True)
+    producer = CheckedProducer(topics)
+    for event in [*events, *events[:20]]:
+        submitted = JobSubmitted(
+            attempt_id=event.attempt_id,
+            job_name=event.job_name,
+            model_type=event.model_type or "other",
+            submitted_at=event.started_at,
+            config=LaunchConfig(num_trainers=1, accelerators_per_trainer=8),
+        )
+        row = JobAttempt(attempt_id=event.attempt_id, family="any", submitted=submitted, completed=event)
+        producer.produce(topics.topic(ATTEMPTS), encode(row))
+    producer.flush()
+    done = audit(history, TARGET, attempts(topics, TARGET))
+    assert done.compared == len(statistics(topics)) and done.differences == []
+    key = Key("family", events[0].job_name.split("-run")[0])
+    rows = [row for row in attempts(topics, TARGET) if row[0] != key]
+    [difference] = audit(history, TARGET, rows).differences
+    assert difference.key == key and difference.expected is None
+    [difference] = audit(history, TARGET, [*attempts(topics, TARGET), (Key("family", "new"), 1.0, 0.0)]).differences
+    assert difference.key == Key("family", "new") and difference.stored is None
+
+
+def test_the_command(topics: Settings, history: HistoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in topics.to_environment().items():
+        monkeypatch.setenv(name, value)
+    assert "no families yet" in run(app, ["show", "ranker"]).stderr
+    events = finish(40, 9)
+    send(topics, encoded(events))
+    history_loop(topics).run(until_end=True)
+    shown = json.loads(run(app, ["show", "ranker-a-run7", "--json"]).stdout)
+    assert shown["family"] == "ranker-a" and shown["n"] == 5
+    assert sum(row["n"] for row in shown["hardware"].values()) == 5
+    assert "all hardware" in run(app, ["show", "ranker-a"]).stdout
+    unknown = run(app, ["show", "rankr-a"])
+    assert unknown.exit_code == 1 and "ranker-a" in unknown.stderr
+    assert run(app, ["backup", str(tmp_path / "file")]).exit_code == 0
+    assert "generation 1" in run(app, ["restore", str(tmp_path / "file")]).stdout
+    assert "generation 2" in run(app, ["rebuild"]).stdout
+    assert run(app, ["audit"]).exit_code == 1  # nothing was joined here
+    monkeypatch.setenv("LEAP_REDIS_URL", "redis://127.0.0.1:1/0")
+    down = run(app, ["show", "ranker-a"])
+    assert down.exit_code == 1 and "LEAP_REDIS_URL" in down.stderr
