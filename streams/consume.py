@@ -8,19 +8,20 @@ from typing import NamedTuple
 import structlog
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as RawMessage
+from confluent_kafka.admin import AdminClient
 
 from streams import metrics
-from streams.kafka import CheckedProducer, consumer_config
+from streams.kafka import CheckedProducer, admin_config, consumer_config
 from streams.progress import Clock, Partition, Progress
 from streams.settings import Settings
-from streams.topics import topic_ids
+from streams.topics import TopicError, topic_ids
 
 log = structlog.get_logger(__name__)
 
 POLL_S = 0.1
 CLOSE_S = 5.0
-ENDS_EVERY_S = 10.0
-ENDS_TIMEOUT_S = 1.0
+LOOK_EVERY_S = 10.0
+LOOK_TIMEOUT_S = 1.0
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 5.0
 
@@ -112,7 +113,7 @@ class BatchLoop:
         self._revoked: set[Partition] = set()
         self._slipped: list[RawMessage] = []
         self._finished: dict[Partition, int] = {}
-        self._ends_at = clock()
+        self._look_at = clock() + LOOK_EVERY_S
 
     def stop(self) -> None:
         """End `run` after the batch in hand; callable from any thread and from a signal handler."""
@@ -134,11 +135,12 @@ class BatchLoop:
         Raises
         ------
         TopicError
-            If a topic does not exist.
+            If a topic does not exist, or was created again: whoever then runs anew begins at its beginning.
         confluent_kafka.KafkaException
             If the client cannot go on.
         """
-        self._ids = topic_ids(self._settings, self._topics)
+        self._admin = AdminClient(admin_config(self._settings))
+        self._ids = topic_ids(self._settings, self._topics, self._admin)
         self._consumer = Consumer(consumer_config(self._settings, self.worker))
         self._consumer.subscribe(
             self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
@@ -152,7 +154,7 @@ class BatchLoop:
                 self._finished = {}
                 if until_end and self._at_end and all(self._at_end.values()):
                     return
-                self._look_at_ends()
+                self._look_around()
         finally:
             self._close()
 
@@ -244,7 +246,6 @@ class BatchLoop:
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         metrics.REBALANCES.labels(self.worker).inc()
-        self._ids = topic_ids(self._settings, self._topics)
         self._at_end = {(partition.topic, partition.partition): False for partition in partitions}
         self.progress.assigned(self._at_end)
         log.info("partitions assigned", worker=self.worker, partitions=sorted(self._at_end))
@@ -257,20 +258,30 @@ class BatchLoop:
         self._at_end = {partition: end for partition, end in self._at_end.items() if partition not in revoked}
         self._finished = {}
 
-    def _look_at_ends(self) -> None:
-        """Ask now and then, apart from fetching, where the partitions end."""
-        if self._clock() < self._ends_at or not self._at_end:
+    def _look_around(self) -> None:
+        """Ask now and then, apart from fetching, where the partitions end and whether the topics are the same."""
+        if self._clock() < self._look_at or not self._at_end:
             return
-        self._ends_at = self._clock() + ENDS_EVERY_S
+        self._look_at = self._clock() + LOOK_EVERY_S
         question = [TopicPartition(*partition, OFFSET_END) for partition in self._at_end]
         try:
-            answers = self._consumer.offsets_for_times(question, timeout=ENDS_TIMEOUT_S)
-        except KafkaException as error:
-            log.warning("ends of partitions unknown", worker=self.worker, error=error.args[0].str())
+            answers = self._consumer.offsets_for_times(question, timeout=LOOK_TIMEOUT_S)
+            ids = topic_ids(self._settings, self._topics, self._admin)
+        except (KafkaException, TopicError) as error:
+            log.warning("ends of partitions unknown", worker=self.worker, error=str(error))
             return
+        self._assert_same(ids)
         self.progress.ends({(answer.topic, answer.partition): answer.offset for answer in answers})
         for (topic, partition), lag in self.progress.lag().items():
             metrics.LAG.labels(self.worker, topic, str(partition)).set(lag)
+
+    def _assert_same(self, ids: dict[str, str]) -> None:
+        """Raise if a topic was created again: the client would go on at its old offset and miss all before."""
+        again = sorted(topic for topic, topic_id in ids.items() if topic_id != self._ids[topic])
+        if again:
+            begin = [TopicPartition(*partition, 0) for partition in self._at_end if partition[0] in again]
+            self._consumer.commit(offsets=begin, asynchronous=False)
+            raise TopicError(f"{', '.join(again)} was deleted and created again; start the worker anew")
 
     def _close(self) -> None:
         """Leave the group; without a broker that may take a minute, which nobody has."""

@@ -5,6 +5,8 @@ Measured of Tansu 0.6.0 with confluent-kafka 2.16:
 
 - It keeps everything in memory: a restart forgets topics and offsets.
 - Joining a consumer group takes half of the session timeout (0.5 s of 1 s, 3.0 s of 6 s); a commit 0.2 ms.
+- A message reaches a waiting consumer after about a quarter of ``fetch.wait.max.ms`` (median 128 ms of 500,
+  6.4 ms of 20).
 - Topics have ids, and a topic that is created again has another one.
 - ``offsets_for_times`` answers 0 for any time. The queried end of a partition is too low by all but the
   first message of the last batch; that of a fetch, and of the end-of-partition event, is right.
@@ -58,6 +60,16 @@ class Pair:
 
     bootstrap_servers: str
     redis_url: str
+
+    def environment(self) -> dict[str, str]:
+        """Give the variables of :mod:`streams.settings` that suit the pair."""
+        return {
+            "LEAP_KAFKA_BOOTSTRAP_SERVERS": self.bootstrap_servers,
+            "LEAP_KAFKA_SESSION_TIMEOUT_MS": "1000",
+            "LEAP_KAFKA_HEARTBEAT_INTERVAL_MS": "300",
+            "LEAP_KAFKA_FETCH_WAIT_MAX_MS": "20",
+            "LEAP_REDIS_URL": self.redis_url,
+        }
 
 
 @contextmanager

@@ -81,17 +81,17 @@ def assert_topics(settings: Settings, declarations: Iterable[Declaration]) -> No
         raise TopicError(f"on {settings.bootstrap_servers}: " + "; ".join(wrong))
 
 
-def topic_ids(settings: Settings, names: Iterable[str]) -> dict[str, str]:
+def topic_ids(settings: Settings, names: Iterable[str], admin: AdminClient | None = None) -> dict[str, str]:
     """Get the id of each topic, by its name on the broker: a topic created again has another id.
 
-    Where the broker reports none, ``settings.topic_epoch`` stands in.
+    Where the broker reports none, ``settings.topic_epoch`` stands in. Whoever asks often keeps an `admin`.
 
     Raises
     ------
     TopicError
         If a topic does not exist, or the broker does not answer.
     """
-    admin = AdminClient(admin_config(settings))
+    admin = admin or AdminClient(admin_config(settings))
     futures = admin.describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT_S)
     ids = {}
     for name, future in futures.items():

@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from schemas.codec import decode
 from schemas.events import DeadLetter
 from schemas.topics import COMPLETED, DEAD_LETTERS, load_topics
 from streams.consume import BatchLoop, Message
 from streams.dead_letters import DeadLetters
-from streams.kafka import CheckedProducer, DeliveryError, consumer_config
+from streams.kafka import CheckedProducer, DeliveryError, admin_config, consumer_config
 from streams.ranges import read_range
 from streams.settings import Settings
-from streams.topics import TopicError
+from streams.topics import TopicError, ensure_topics, topic_ids
 
 Place = tuple[int, int]
 PARTITIONS = load_topics()[COMPLETED].partitions
@@ -237,3 +238,34 @@ def test_missing_topic_is_an_error_at_start(settings: Settings) -> None:
     loop = BatchLoop(settings, "w", [settings.topic(COMPLETED)], lambda batch: None)
     with pytest.raises(TopicError, match="job-completed"):
         loop.run()
+
+
+@pytest.mark.real("librdkafka crashes when the embedded broker does this")
+def test_topic_created_again_under_a_worker_is_read_from_its_beginning(
+    topics: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streams.consume.LOOK_EVERY_S", 0.2)
+    seen: list[Message] = []
+    topic = topics.topic(COMPLETED)
+    send(topics, 50)
+    failures: list[Exception] = []
+
+    def work() -> None:
+        try:
+            BatchLoop(topics, "w", [topic], seen.extend).run()
+        except TopicError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    wait_until(lambda: committed(topics, "w") == 50)
+    admin = AdminClient(admin_config(topics))
+    admin.delete_topics([topic])[topic].result(10)
+    ensure_topics(topics, load_topics().values())
+    send(topics, 70)
+    thread.join()
+    assert "created again" in str(failures[0])
+    BatchLoop(topics, "w", [topic], seen.extend).run(until_end=True)
+    now = topic_ids(topics, [topic])[topic]
+    assert set(values([m for m in seen if m.topic_id == now])) == set(range(70))
+    assert committed(topics, "w") == 70
