@@ -1,0 +1,188 @@
+"""A night: what it publishes, when it moves production, and what a rerun or a rival changes."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from predictor import artifact as artifacts
+from predictor.features.history import Imputed
+from predictor.interval import Interval
+from predictor.snapshot import Snapshot
+from predictor.store import LocalStore, Pointer, PointerMoved
+from predictor.vocabulary import Vocabulary
+from retrainer import compare, publish
+from retrainer.evaluate import Scores
+from retrainer.night import Night, Plan, Report, report_path
+from retrainer.partitions import Partitions
+from retrainer.recipes import RECIPES, Recipe
+from retrainer.window import NothingToLearn
+from schemas.events import THROUGHPUT, ArtifactPublished
+from tests.artifacts import NIGHT, past
+from tests.builders import CATALOG
+
+PLAN = Plan(night=NIGHT, recipes=("boosted",))
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Partitions, LocalStore]:
+    partitions = Partitions(tmp_path / "partitions")
+    partitions.absorb(past())
+    return partitions, LocalStore(tmp_path / "artifacts")
+
+
+def test_the_champion_is_published_and_told(places: tuple[Partitions, LocalStore]) -> None:
+    partitions, store = places
+    told: list[ArtifactPublished] = []
+    report = Night(partitions, store, CATALOG, announce=told.append).run(PLAN)
+    pointer = store.pointer(THROUGHPUT)
+    assert pointer is not None
+    assert report.promoted
+    assert [report.artifact] == store.versions(THROUGHPUT) == [pointer.version] == [told[0].artifact]
+    assert told[0].promoted
+    manifest = artifacts.load(store.folder(THROUGHPUT, report.artifact)).manifest
+    assert (manifest.window_from, manifest.window_to) == ("2026-02-09", "2026-03-10")
+    assert manifest.metrics["w20"] == report.recipes[0].all.w20 if report.recipes[0].all else False
+    assert report.trained_on + report.held_out == len(partitions.read(partitions.days()))
+    assert report.recipes[0].all is not None
+    assert report.recipes[0].all.w20 > 80, "noise is 3%"
+    kept = report_path(partitions.root, THROUGHPUT, NIGHT)
+    assert msgspec.json.decode(kept.read_bytes(), type=Report).artifact == report.artifact
+
+
+def test_the_snapshot_in_the_artifact_is_that_of_the_store(places: tuple[Partitions, LocalStore]) -> None:
+    frozen = Snapshot.of(np.array([7, 3], np.uint64), np.ones((2, 5)))
+    partitions, store = places
+    report = Night(partitions, store, CATALOG, snapshot=lambda: frozen).run(PLAN)
+    loaded = artifacts.load(store.folder(THROUGHPUT, report.artifact)).snapshot
+    assert loaded.hashes.tolist() == [3, 7]
+    assert report.keys == 2
+
+
+def test_a_trial_run_leaves_production_alone(places: tuple[Partitions, LocalStore]) -> None:
+    partitions, store = places
+    report = Night(partitions, store, CATALOG).run(replace(PLAN, promote=False))
+    assert store.pointer(THROUGHPUT) is None
+    assert store.versions(THROUGHPUT) == [report.artifact]
+    assert report.reason.startswith("trial run")
+
+
+def test_a_crash_before_the_pointer_leaves_production_and_a_rerun_completes(
+    places: tuple[Partitions, LocalStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partitions, store = places
+    first = Night(partitions, store, CATALOG).run(PLAN)
+
+    def crash(*_: object) -> Pointer:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(publish, "move", crash)
+        with pytest.raises(KeyboardInterrupt):
+            Night(partitions, store, CATALOG).run(PLAN)
+    pointer = store.pointer(THROUGHPUT)
+    assert pointer is not None
+    assert pointer.version == first.artifact
+    assert Night(partitions, store, CATALOG).run(PLAN).promoted
+
+
+def test_a_rival_that_moved_the_pointer_first_wins(places: tuple[Partitions, LocalStore]) -> None:
+    partitions, store = places
+    first = Night(partitions, store, CATALOG).run(PLAN)
+
+    def overtake() -> Snapshot:
+        now = store.pointer(THROUGHPUT)
+        assert now is not None
+        store.add(THROUGHPUT, store.folder(THROUGHPUT, first.artifact))
+        rival = store.root / THROUGHPUT / "rival"
+        store.folder(THROUGHPUT, first.artifact).rename(rival)
+        store.move(THROUGHPUT, Pointer(version="rival", reason="test", moved_at=datetime.now(UTC)), now.version)
+        return Snapshot.empty()
+
+    with pytest.raises(PointerMoved, match="another writer won"):
+        Night(partitions, store, CATALOG, snapshot=overtake).run(PLAN)
+    pointer = store.pointer(THROUGHPUT)
+    assert pointer is not None
+    assert pointer.version == "rival"
+
+
+def test_retention_prunes_partitions_and_artifacts_but_not_production(places: tuple[Partitions, LocalStore]) -> None:
+    partitions, store = places
+    nights = [NIGHT - timedelta(days=2), NIGHT - timedelta(days=1), NIGHT]
+    reports = [
+        Night(partitions, store, CATALOG).run(replace(PLAN, night=night, keep_artifacts=1, keep_days=7, window_days=7))
+        for night in nights
+    ]
+    assert partitions.days()[0] >= NIGHT - timedelta(days=7)
+    pointer = store.pointer(THROUGHPUT)
+    assert pointer is not None
+    assert {pointer.version, reports[-1].artifact} <= set(store.versions(THROUGHPUT))
+
+
+def test_an_empty_window_says_what_to_do(tmp_path: Path) -> None:
+    night = Night(Partitions(tmp_path / "p"), LocalStore(tmp_path / "a"), CATALOG)
+    with pytest.raises(NothingToLearn, match="Check `leap worker joiner`, or widen the window"):
+        night.run(PLAN)
+
+
+def test_missing_days_are_named(places: tuple[Partitions, LocalStore]) -> None:
+    partitions, store = places
+    report = Night(partitions, store, CATALOG).run(replace(PLAN, window_days=12))
+    assert report.missing_days == ("2026-02-27", "2026-02-28")
+
+
+def test_a_recipe_that_fails_is_a_row_and_the_others_go_on(
+    places: tuple[Partitions, LocalStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(n_jobs: int) -> Recipe:
+        raise MemoryError("too large")
+
+    monkeypatch.setitem(RECIPES, "broken", fail)
+    partitions, store = places
+    report = Night(partitions, store, CATALOG).run(replace(PLAN, recipes=("broken", "boosted")))
+    assert report.champion == "boosted"
+    assert report.recipes[0].error == "MemoryError: too large"
+
+
+def found(w20: float, n: int = 500) -> Scores:
+    return Scores(n, w20, w20, w20, 5.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("new", "serving", "lookup", "pinned", "promote"),
+    [
+        (80.0, None, 50.0, False, True),
+        (80.0, 81.0, 50.0, False, True),
+        (80.0, 81.1, 50.0, False, False),
+        (80.0, 70.0, 81.1, False, False),
+        (80.0, 70.0, 50.0, True, False),
+    ],
+)
+def test_the_gate(new: float, serving: float | None, lookup: float, pinned: bool, promote: bool) -> None:
+    pointer = Pointer(version="v", reason="r", moved_at=datetime(2026, 1, 1, tzinfo=UTC), pinned=pinned)
+    row = compare.Row("boosted", 1.0, all=found(new))
+    made = compare.Comparison(
+        vocabulary=Vocabulary(),
+        imputed=Imputed(),
+        table=[row],
+        champion=row,
+        folder=Path(),
+        interval=Interval(0.8, 0.1, {}),
+        ranges={},
+        lookup=found(lookup),
+        champion_on_lookup=found(new),
+    )
+    decision = publish.decide(made, found(serving) if serving else None, pointer, margin=1.0)
+    assert decision.promote is promote
+    assert decision.reason
+
+
+def test_the_window_moves_with_the_night(places: tuple[Partitions, LocalStore]) -> None:
+    partitions, store = places
+    early = Night(partitions, store, CATALOG).run(replace(PLAN, night=date(2026, 3, 6), window_days=4))
+    late = Night(partitions, store, CATALOG).run(replace(PLAN, night=date(2026, 3, 9), window_days=4))
+    assert (early.window_from, early.window_to) == ("2026-03-02", "2026-03-05")
+    assert (late.window_from, late.window_to) == ("2026-03-05", "2026-03-08")

@@ -1,0 +1,119 @@
+"""The ranking worker and the switches, on the broker and store that the suite runs on."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import redis
+
+from predictor.store import LocalStore
+from predictor.switches import Switch, Switches
+from schemas.codec import decode, encode
+from schemas.events import DeadLetter, PreferenceList
+from schemas.topics import DEAD_LETTERS, PREFERENCES, SUBMITTED
+from streams.kafka import CheckedProducer
+from streams.ranges import read_range
+from streams.ranking import ranking_loop
+from streams.redis_client import connect
+from streams.settings import Settings
+from streams.switch_store import FollowedSwitches, SwitchStore
+from tests.builders import submission
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline, "waited a minute"
+        time.sleep(0.05)
+
+
+def run(settings: Settings) -> None:
+    stop = threading.Event()
+    ranking_loop(settings, stop).run(until_end=True)
+    stop.set()
+
+
+def lists(settings: Settings) -> dict[str, PreferenceList]:
+    found = [decode(message.value, PreferenceList) for message in read_range(settings, settings.topic(PREFERENCES))]
+    return {answer.attempt_id: answer for answer in found}
+
+
+def test_every_submission_is_answered_and_the_rest_set_aside(topics: Settings, artifact_store: LocalStore) -> None:
+    settings = replace(topics, artifacts=str(artifact_store.root))
+    jobs = [submission(f"j{number}", job_name=f"team/job-{number % 12}x") for number in range(150)]
+    broken = [b"", b"{", b'{"attempt_id": 1}', b"\xff\xfe", encode(jobs[0]).replace(b"64.0", b"-64.0")]
+    producer = CheckedProducer(settings)
+    for number, job in enumerate(jobs):
+        producer.produce(settings.topic(SUBMITTED), encode(job), job.attempt_id.encode())
+        if number < len(broken):
+            producer.produce(settings.topic(SUBMITTED), broken[number])
+    producer.flush()
+    run(settings)
+    answers = lists(settings)
+    assert answers.keys() == {job.attempt_id for job in jobs}
+    assert all(answer.ranked for answer in answers.values())
+    letters = [decode(m.value, DeadLetter, 2**21) for m in read_range(settings, settings.topic(DEAD_LETTERS))]
+    assert sorted(letter.value or b"" for letter in letters) == sorted(broken)
+
+
+def test_without_artifact_and_store_there_is_still_an_answer(topics: Settings, tmp_path: Path) -> None:
+    settings = replace(topics, artifacts=str(tmp_path), redis_url="redis://127.0.0.1:1/0")
+    producer = CheckedProducer(settings)
+    producer.produce(settings.topic(SUBMITTED), encode(submission("alone")))
+    producer.flush()
+    run(settings)
+    assert lists(settings)["alone"].no_opinion == "no artifact"
+
+
+@pytest.fixture
+def switch_store(settings: Settings) -> SwitchStore:
+    return SwitchStore(connect(settings.redis_url), settings.redis_prefix)
+
+
+def test_switches_are_set_unset_and_on_record(switch_store: SwitchStore) -> None:
+    assert switch_store.read() == Switches()
+    switch_store.set("dlrm", Switch(mode="off"), by="ann")
+    switch_store.set("*", Switch(mode="shadow", percentage=20.0), by="bob")
+    assert switch_store.read() == Switches(
+        default=Switch(mode="shadow", percentage=20.0), by_model_type={"dlrm": Switch(mode="off")}
+    )
+    switch_store.set("dlrm", None, by="ann")
+    assert switch_store.read().by_model_type == {}
+    assert [(change.by, change.model_type) for change in switch_store.history()] == [
+        ("ann", "dlrm"), ("bob", "*"), ("ann", "dlrm"),
+    ]  # fmt: skip
+
+
+def test_changes_at_the_same_time_are_all_kept(switch_store: SwitchStore) -> None:
+    names = [f"m{number}" for number in range(16)]
+    threads = [threading.Thread(target=switch_store.set, args=(name, Switch(mode="off"), "t")) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(switch_store.read().by_model_type) == sorted(names)
+
+
+def test_a_worker_follows_and_keeps_the_last_known(switch_store: SwitchStore) -> None:
+    away = True
+
+    def open_store() -> SwitchStore:
+        if away:
+            raise redis.ConnectionError("away")
+        return switch_store
+
+    followed = FollowedSwitches(open_store)
+    followed.refresh()
+    assert followed.current == Switches()
+    away = False
+    switch_store.set("dlrm", Switch(mode="off"), by="ann")
+    followed.refresh()
+    assert followed.current.by_model_type["dlrm"].mode == "off"
+    switch_store.set("dlrm", Switch(mode="on"), by="ann")
+    stop = threading.Event()
+    followed.follow(stop)
+    wait_for(lambda: followed.current.by_model_type["dlrm"].mode == "on")
+    stop.set()
