@@ -20,7 +20,7 @@ from typing import NamedTuple
 __all__ = ["RULES", "Rule", "family"]
 
 PASSES = 8
-"""Depth of nesting that is followed. Real names need two passes, three at most; a name that is still changing
+"""Depth of nesting that is followed. Real names need two or three passes; a name that is still changing
 after eight was built to be hostile and is its own family, which keeps `family` idempotent and linear."""
 
 _SEPARATORS = " \t\r\n-_./:=,;@#~|"
@@ -35,7 +35,8 @@ _DASHES = ("", "-", "_", r"\.", "/")
 _YEAR_FIRST = "|".join(f"{_YEAR}{dash}{_MONTH}{dash}{_DAY}" for dash in _DASHES)
 _DAY_FIRST = "|".join(f"[0-3][0-9]{dash}{_MONTH}{dash}{_YEAR}" for dash in _DASHES[1:])
 _MONTH_FIRST = "|".join(f"[01][0-9]{dash}{_DAY}{dash}{_YEAR}" for dash in _DASHES[1:])
-_MONTH_NAME = "[ADFJMNOSadfjmnos](?i:an|eb|ar|pr|ay|une?|uly?|ug|ept?|ct|ov|ec)"
+_MONTH_NAME = "(?i:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)"
+_YEAR_AFTER = f"[-_ ]?(?!{_YEAR_FIRST}){_YEAR}{_TIME}"  # dec12-2026-01-14 is a decoder and a date
 _OCTETS = r"(?:\.(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])){3}"
 _DASHED_OCTETS = "-[1-9][0-9]{1,2}(?:-[0-9]{1,3}){3}"
 _HEX = "[0-9A-Fa-f]"
@@ -51,7 +52,8 @@ _COUNTED = (
 )
 _UNIT = "(?i:gpu|cpu|tpu|node|host|core|chip|card|worker|trainer|layer|epoch|step|hour|day)s?"
 _DATED = rf"{_YEAR}[-_./]{_MONTH}|[0-3][0-9][-_./][0-3][0-9][-_./]20|[0-2][0-9]:|[0-9]{{6}}[-_T][0-9]{{6}}"
-_NUMBER = rf"[-_.=:# ]?(?!{_DATED})[0-9]{{1,6}}(?![0-9A-Za-z]|\.[0-9]++(?![0-9A-Za-z])|[-_ ]{_UNIT}(?![A-Za-z]))"
+_NO_NUMBER = rf"[0-9A-Za-z]|\.[0-9]++(?![0-9A-Za-z])|[-_ ]{_UNIT}(?![A-Za-z])"
+_NUMBER = rf"[-_.=:# ]?(?!{_DATED})[0-9]{{1,6}}(?:[-_ ]of[-_ ][0-9]{{1,4}})?(?!{_NO_NUMBER})"
 _COUNTER = "|".join(word + _NUMBER for word in _COUNTED)
 _STAGES = "train|training|eval|test|prod|dev|staging|debug|main|infer|inference|finetune|pretrain|py|sh|slurm|yaml"
 
@@ -141,8 +143,8 @@ RULES = (
     Rule(
         "other date",
         rf"(?:{_DAY_FIRST}|{_MONTH_FIRST})(?![-_./][0-9]{{1,2}}(?![0-9A-Za-z]))"
-        rf"|[0-3][0-9][-_ ]?{_MONTH_NAME}[-_ ]?{_YEAR}{_TIME}"
-        rf"|{_MONTH_NAME}[-_ ]?[0-3][0-9](?:[-_ ]?{_YEAR}{_TIME}|[-_]{_HOUR}(?:[-_.:]{_SIXTY}){{2}})"
+        rf"|[0-3][0-9][-_ ]?{_MONTH_NAME}{_YEAR_AFTER}"
+        rf"|{_MONTH_NAME}[-_ ]?[0-3][0-9](?:{_YEAR_AFTER}|[-_]{_HOUR}(?:[-_.:]{_SIXTY}){{2}})"
         rf"|[0-3][0-9]{_MONTH}{_DAY}[-_T]{_HOUR}{_SIXTY}{_SIXTY}|[0-2][0-9]:{_SIXTY}:{_SIXTY}{_FRACTION}{_ZONE}",
         "day or month first, month by name, two-digit year with seconds, a time alone",
         {
@@ -151,7 +153,7 @@ RULES = (
             "Jan14_10-22-33_exp": "exp",
             "exp-260114_102233": "exp",
             "exp 10:22:33.125": "exp",
-            "enc-6-dec-12-1024": "enc-6-dec-12-1024",
+            "enc6-dec12-1024-deb12_20260114": "enc6-dec12-1024-deb12",
         },
     ),
     Rule(
@@ -179,7 +181,7 @@ RULES = (
         "attempt, run and seed numbers; not versions (seed-1.6), sizes (run-16-nodes) or the start of a date",
         {
             "bert-attempt-2": "bert",
-            "bert.retry1": "bert",
+            "bert.retry1_of_3": "bert",
             "NVIDIA/dgxa100_ngc20.06/dlrm/result_3": "NVIDIA/dgxa100_ngc20.06/dlrm",
             "seed-1.6-run3": "seed-1.6",
             "run-16-nodes": "run-16-nodes",
