@@ -5,6 +5,7 @@ What could not be queued is counted, and logged once a minute.
 """
 
 import atexit
+import logging
 import os
 import threading
 import time
@@ -14,7 +15,6 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
-import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from schemas.codec import decode
@@ -24,7 +24,7 @@ from streams.kafka import producer_config
 from streams.preferences import DEADLINE_EXCEEDED, PreferenceFollower
 from streams.settings import Settings
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger(__name__)  # of the process that we are a guest in
 
 CLOSE_S = 5.0
 LOG_EVERY_S = 60.0
@@ -168,10 +168,10 @@ class Launcher:
             self._producer.purge()
             self._producer.poll(0)
         except Exception as error:
-            log.error("launcher not closed", error=repr(error))
+            log.error("launcher not closed: %r", error)
         lost = self._queued - self._delivered
         if lost:
-            log.error("events lost at the end", lost=lost, of=self._queued)
+            log.error("%d of %d events lost at the end", lost, self._queued)
         return lost
 
     def __enter__(self) -> Self:
@@ -223,4 +223,4 @@ class Launcher:
         with suppress(Exception):  # standard error may be gone
             if time.monotonic() >= self._log_at:
                 self._log_at = time.monotonic() + LOG_EVERY_S
-                log.warning(what, reason=reason, dropped=self._dropped, failed=self._failed)
+                log.warning("%s: %s (%d dropped, %d failed so far)", what, reason, self._dropped, self._failed)

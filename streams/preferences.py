@@ -1,11 +1,11 @@
 """Hears the preference lists of the attempts that a launcher waits for."""
 
+import logging
 import threading
 import time
 import uuid
 from collections.abc import Iterator
 
-import structlog
 from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
 from schemas.codec import Rejected, decode
@@ -14,12 +14,12 @@ from schemas.topics import PREFERENCES
 from streams.kafka import consumer_config
 from streams.settings import Settings
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger(__name__)  # of the process that we are a guest in
 
 DEADLINE_EXCEEDED = "deadline exceeded"
 READY_S = 2.0
 POLL_S = 0.5
-RETRY_S = 1.0
+RETRY_S = 0.2
 # Attempts waited for; beyond them the oldest is given up, as nobody may ever ask for it.
 MAX_EXPECTED = 10_000
 
@@ -73,18 +73,23 @@ class PreferenceFollower:
         self._thread.join(2 * POLL_S)
 
     def _run(self) -> None:
+        troubled = False
         while not self._closing.is_set():
             try:
                 for value in self._messages():
+                    troubled = False
                     self._take(value)
             except Exception as error:
-                log.warning("preference lists not read, trying again", error=repr(error))
+                if not troubled:  # or the log fills while the broker is away
+                    log.warning("preference lists not read, trying on: %r", error)
+                troubled = True
                 self._closing.wait(RETRY_S)
 
     def _messages(self) -> Iterator[bytes | None]:
         """Values of all messages from the end of the topic, until closed."""
         topic = self._settings.topic(PREFERENCES)
-        consumer = Consumer(consumer_config(self._settings, f"preferences-{uuid.uuid4()}"))
+        config = consumer_config(self._settings, f"preferences-{uuid.uuid4()}") | {"log_level": 0}
+        consumer = Consumer(config)
         try:
             partitions = consumer.list_topics(topic, timeout=READY_S).topics[topic].partitions
             if not partitions:
