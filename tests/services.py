@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from streams.embedded import Pair, broker_ready, child, free_port, store_ready
+from streams.embedded import STOP_S, Pair, broker_ready, child, free_port, store_ready
 
 ROOT = Path(__file__).parents[1]
 JARS = ROOT / ".leap" / "kafka"
@@ -48,8 +48,10 @@ def install_kafka() -> None:
 
 
 @contextmanager
-def real_kafka(directory: Path, port: int | None = None) -> Iterator[str]:
+def real_kafka(directory: Path, port: int | None = None, stop_s: float = STOP_S) -> Iterator[str]:
     """Run Apache Kafka until the block ends; the same directory and port again are a restart.
+
+    It has `stop_s` seconds to end before it is killed.
 
     Yields
     ------
@@ -69,12 +71,12 @@ def real_kafka(directory: Path, port: int | None = None) -> Iterator[str]:
             raise RuntimeError(f"Kafka's storage cannot be formatted:\n{done.stdout}{done.stderr}")
     address = f"127.0.0.1:{port}"
     command = [*java, "kafka.Kafka", str(properties)]
-    with child(command, directory / "kafka.log", lambda: broker_ready(address), deadline_s=90):
+    with child(command, directory / "kafka.log", lambda: broker_ready(address), deadline_s=90, stop_s=stop_s):
         yield address
 
 
 @contextmanager
-def real_redis(directory: Path, port: int | None = None) -> Iterator[str]:
+def real_redis(directory: Path, port: int | None = None, stop_s: float = STOP_S) -> Iterator[str]:
     """Run Redis with an append-only file until the block ends; as `real_kafka`, it can be restarted.
 
     Yields
@@ -87,7 +89,7 @@ def real_redis(directory: Path, port: int | None = None) -> Iterator[str]:
     options = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory), "--save", ""]
     command = ["redis-server", *options, "--appendonly", "yes", "--appendfsync", "always"]
     url = f"redis://127.0.0.1:{port}/0"
-    with child(command, directory / "redis.log", lambda: store_ready(url)):
+    with child(command, directory / "redis.log", lambda: store_ready(url), stop_s=stop_s):
         yield url
 
 
