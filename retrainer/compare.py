@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import structlog
-from predictor.interval import Interval, calibrate
 
 from predictor.evidence import basis
 from predictor.features import matrix
 from predictor.features.history import Imputed
+from predictor.interval import Interval, calibrate
 from predictor.manifest import Range
 from predictor.model import Model
 from predictor.vocabulary import Vocabulary
@@ -29,7 +29,7 @@ class Row(msgspec.Struct, frozen=True):
     Attributes
     ----------
     all, known, first_seen
-        Scores over the held-out attempts; of families with and without an earlier attempt.
+        Scores over the held-out attempts; of families with and without an earlier attempt, if there are any.
     seconds
         Time to fit, wall clock.
     error
@@ -53,7 +53,7 @@ class Comparison:
     champion
         Recipe with the best w20, then w5; its model lies in `folder`.
     lookup
-        The lookup table on the held-out attempts, over those that it covers.
+        The lookup table on the held-out attempts, over those that it covers; none if it covers none.
     champion_on_lookup
         The champion on those same attempts.
     """
@@ -65,8 +65,8 @@ class Comparison:
     folder: Path
     interval: Interval
     ranges: dict[str, Range]
-    lookup: Scores
-    champion_on_lookup: Scores
+    lookup: Scores | None
+    champion_on_lookup: Scores | None
 
 
 def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path, n_jobs: int) -> Comparison:

@@ -229,6 +229,10 @@ class Demo:
         looked_up = LookupTable.learn(history, np.exp(log_target(history, THROUGHPUT))).predict(rows)
         leap, table = scores(predicted, measured), scores(looked_up, measured)
         there = scores(predicted[~np.isnan(looked_up)], measured[~np.isnan(looked_up)])
+        if leap is None or table is None or there is None:
+            raise RuntimeError(
+                f"nothing to score: no artifact was promoted; see the reports under {settings.partitions}"
+            )
         answered = sum(bool(lists[name].ranked) for name in submitted)
         return Outcome(
             attempts=len(submitted),

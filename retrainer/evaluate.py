@@ -39,16 +39,15 @@ class Scores(msgspec.Struct, frozen=True):
     coverage: float = 100.0
 
 
-def scores(predicted: Floats, measured: Floats) -> Scores:
-    """Score (n,) predictions in samples/s; one that is NaN is not covered and not scored.
+def scores(predicted: Floats, measured: Floats) -> Scores | None:
+    """Score (n,) predictions in samples/s; one that is NaN is not covered and not scored. None if none is left.
 
     >>> scores(np.array([100.0, 118.0, np.nan, 150.0]), np.array([100.0, 100.0, 100.0, 100.0]))
     Scores(n=3, w20=66.7, w10=33.3, w5=33.3, mdape=18.0, ratio=1.18, coverage=75.0)
     """
     covered = ~np.isnan(predicted)
     if not covered.any():
-        nan = float("nan")
-        return Scores(0, nan, nan, nan, nan, nan, 0.0)
+        return None
     ratio = predicted[covered] / measured[covered]
     error = np.abs(ratio - 1.0)
     w20, w10, w5 = (round(100.0 * float(np.mean(error <= limit)), 1) for limit in (0.20, 0.10, 0.05))

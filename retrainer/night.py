@@ -71,8 +71,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     held_out: int
     recipes: list[Row]
     champion: str
-    lookup: Scores
-    champion_on_lookup: Scores
+    lookup: Scores | None
+    champion_on_lookup: Scores | None
     production: Scores | None
     artifact: str
     promoted: bool

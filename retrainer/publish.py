@@ -80,7 +80,7 @@ def production(store: ArtifactStore, target: str) -> Artifact | None:
         return None
 
 
-def served_scores(artifact: Artifact, held_out: Data) -> Scores:
+def served_scores(artifact: Artifact, held_out: Data) -> Scores | None:
     """How an artifact, with its own snapshot, predicts the held-out attempts."""
     pairs = artifact.pairs(held_out.pairs.jobs, held_out.pairs.job, held_out.rows["hardware_type"].tolist())
     predicted = np.exp(artifact.model.predict(pairs, artifact.matrix(pairs)).mean)
@@ -104,7 +104,7 @@ def decide(comparison: Comparison, serving: Scores | None, pointer: Pointer | No
     if serving and found.w20 < serving.w20 - margin:
         return Decision(False, f"w20 {found.w20} is worse than production's {serving.w20} by more than {margin}")
     beaten, baseline = comparison.champion_on_lookup, comparison.lookup
-    if baseline.n and beaten.w20 < baseline.w20 - margin:
+    if baseline and beaten and beaten.w20 < baseline.w20 - margin:
         return Decision(False, f"w20 {beaten.w20} is worse than the lookup table's {baseline.w20} where it answers")
     return Decision(True, f"w20 {found.w20} on {found.n} held-out attempts, production {serving and serving.w20}")
 
