@@ -101,12 +101,9 @@ def summary(report: "Report") -> str:
         found = row.all
         result = f"w20 {found.w20:5} w5 {found.w5:5} MdAPE {found.mdape:5}" if found else f"failed: {row.error}"
         lines.append(f"  {row.recipe:20} {result}  {row.seconds:7.1f} s")
-    table, champion = report.lookup, report.champion_on_lookup
-    if table and champion:
-        lines.append(
-            f"  {'lookup table':20} w20 {table.w20:5} w5 {table.w5:5} on the {table.coverage}% that it covers;"
-        )
-        lines.append(f"  {report.champion + ' there':20} w20 {champion.w20:5} w5 {champion.w5:5}")
+    for name, found in (("lookup table", report.lookup), (f"{report.champion} there", report.champion_on_lookup)):
+        if found:
+            lines.append(f"  {name:20} w20 {found.w20:5} w5 {found.w5:5} of the attempts that the table covers")
     lines.append(f"{report.artifact}: {'promoted' if report.promoted else 'kept, not promoted'}: {report.reason}")
     return "\n".join(lines)
 

@@ -36,10 +36,10 @@ from schemas.hardware import load_catalog
 from schemas.topics import ATTEMPTS, PREFERENCES, load_topics
 from streams.consume import Message
 from streams.embedded import child, embedded_pair
+from streams.fleet.events import Arrival, arrivals
 from streams.fleet.generate import Fleet, FleetConfig
 from streams.history_store import HistoryStore
 from streams.launcher import Launcher
-from streams.mapped import event_time
 from streams.ranges import read_range
 from streams.redis_client import connect
 from streams.settings import Settings
@@ -103,9 +103,10 @@ class Demo:
         start = (midnight - timedelta(days=HISTORY_DAYS)).date()
         fleet = Fleet(FleetConfig(start=start, days=HISTORY_DAYS + 1, attempts_per_day=ATTEMPTS_PER_DAY))
         with self._step("fleet generated"):
-            events = sorted(_events(fleet), key=event_time)
-        past = [event for event in events if event_time(event) < midnight]
-        today = [event for event in events if event_time(event) >= midnight]
+            arrived = sorted(_arrivals(fleet), key=lambda arrival: arrival.at)
+        now = midnight.timestamp() * 1000.0
+        past = [arrival.event for arrival in arrived if arrival.at < now]
+        today = [arrival.event for arrival in arrived if arrival.at >= now]
         with embedded_pair(self._folder / "services") as pair:
             settings = replace(
                 Settings.from_environment({"LEAP_KAFKA_BOOTSTRAP_SERVERS": pair.bootstrap_servers}),
@@ -127,7 +128,7 @@ class Demo:
                 with self._step(f"{len(submissions):,} submissions of today ranked"):
                     self._send(settings, submissions)
                     lists = self._lists(settings, submissions)
-            outcome = self._outcome(settings, today, lists, len(events))
+            outcome = self._outcome(settings, today, lists, len(arrived))
         return outcome, report, _example(lists)
 
     @contextmanager
@@ -247,10 +248,9 @@ class Demo:
         )
 
 
-def _events(fleet: Fleet) -> Iterator[Event]:
+def _arrivals(fleet: Fleet) -> Iterator[Arrival]:
     for day in range(fleet.config.days):
-        for _, _, event in fleet.day(day).events():
-            yield event
+        yield from arrivals(fleet.day(day))
 
 
 def _counts(event: JobCompleted) -> bool:
