@@ -12,7 +12,7 @@ POPULARITY_OFFSET = 0.004
 POPULARITY_EXPONENT = 1.21
 LATE_TYPES = 0.08  # share of the types, none of the most popular ones, that first appear on one of ...
 LATE_DAYS = 60  # ... the first days
-SIZE_TAIL = 2.4  # sizes gather in the middle of their domain's range; the ends make the long tails of throughput
+SIZE_TAIL = 2.2  # sizes gather in the middle of their domain's range; the ends make the long tails of throughput
 
 
 class Domain(NamedTuple):
@@ -66,7 +66,7 @@ FAMILY_TUNED = 0.5  # ... and those that changed it (mean of an exponential, fas
 TUNED_SHARE = 0.3
 FAMILY_HARDWARE = 0.10
 DRIFT_PER_DAY = 0.008
-JUMPS_PER_DAY = 0.006
+JUMPS_PER_DAY = 0.005
 JUMP = 0.20
 DAY_EFFECT = 0.034  # median over families of what one day's data and neighbours do
 DAY_EFFECT_SPREAD = 1.15
@@ -77,8 +77,8 @@ RUN_NOISE_SPREAD = 0.5
 SLOW_RUNS = 0.13
 SLOWDOWN = 0.4
 
-# The lookup table of the marginals holds the keys that make this share of a window's attempts: 44 a day.
-TABLE_SHARE = 0.00175
+# The lookup table of the marginals holds the keys that make this share of a window's attempts: 45 a day.
+TABLE_SHARE = 0.00185
 
 # Disorder of the events, as shares of the attempts.
 FAILED = 0.045
@@ -107,30 +107,30 @@ class Pool(NamedTuple):
 
 
 POOLS: dict[str, Pool] = {
-    "A100-SXM-40GB": Pool(0.1, -0.25, 0.52),
-    "A100-SXM-80GB": Pool(0.12, -0.1, 1.0),
-    "H100-SXM-80GB": Pool(0.12, -0.95, -0.21),
-    "V100-SXM-32GB": Pool(0.08, -0.16, -0.58),
-    "V100-SXM-16GB": Pool(0.05, 0.05, -0.06),
-    "A100-PCIe-80GB": Pool(0.04, 0.18, 0.34),
-    "H100-PCIe-80GB": Pool(0.03, 0.26, 0.61),
-    "H200-SXM-141GB": Pool(0.04, -0.08, 0.08),
-    "B200": Pool(0.04, 0.33, 0.79),
-    "MI300X": Pool(0.06, 0.00, 0.68),
-    "MI250X": Pool(0.03, 0.17, 0.39),
-    "MI325X": Pool(0.02, 1.10, 0.64),
-    "TPU-v4": Pool(0.03, 0.03, 0.68),
-    "TPU-v5e": Pool(0.03, -1.44, -0.79),
-    "TPU-v5p": Pool(0.02, -0.76, -0.03),
-    "TPU-v6e": Pool(0.02, -0.84, 0.11),
-    "Gaudi2": Pool(0.03, 0.76, 1.08),
-    "Gaudi3": Pool(0.02, -0.2, 0.2),
-    "Trainium2": Pool(0.02, -0.35, 0.52),
-    "L40S": Pool(0.02, 0.34, 0.51),
-    "A10": Pool(0.02, 0.32, 0.81),
-    "L4": Pool(0.015, 0.41, 0.69),
-    "T4": Pool(0.02, 0.53, 0.25),
-    "P100": Pool(0.01, 1.41, 0.35),
-    "RTX-A6000": Pool(0.015, -0.20, 0.38),
-    "Quadro-RTX-8000": Pool(0.01, 1.61, 0.60),
+    "A100-SXM-40GB": Pool(0.1, -0.43, 0.14),
+    "A100-SXM-80GB": Pool(0.12, 0.05, 0.22),
+    "H100-SXM-80GB": Pool(0.12, -1.28, -0.27),
+    "V100-SXM-32GB": Pool(0.08, 0.06, -0.67),
+    "V100-SXM-16GB": Pool(0.05, 0.05, -0.26),
+    "A100-PCIe-80GB": Pool(0.04, 0.24, 0.18),
+    "H100-PCIe-80GB": Pool(0.03, 0.09, 0.37),
+    "H200-SXM-141GB": Pool(0.04, -0.23, -0.57),
+    "B200": Pool(0.04, 0.48, 0.6),
+    "MI300X": Pool(0.06, -0.08, 0.25),
+    "MI250X": Pool(0.03, -0.24, 0.08),
+    "MI325X": Pool(0.02, 1.14, 0.67),
+    "TPU-v4": Pool(0.03, -0.23, 0.37),
+    "TPU-v5e": Pool(0.03, -1.07, -0.89),
+    "TPU-v5p": Pool(0.02, -0.82, -0.23),
+    "TPU-v6e": Pool(0.02, -0.95, -0.75),
+    "Gaudi2": Pool(0.03, 0.84, 0.85),
+    "Gaudi3": Pool(0.02, 1.52, 0.20),
+    "Trainium2": Pool(0.02, -0.43, 0.16),
+    "L40S": Pool(0.02, 0.38, -0.60),
+    "A10": Pool(0.02, 0.35, 0.30),
+    "L4": Pool(0.015, 0.33, 0.30),
+    "T4": Pool(0.02, 0.75, 0.25),
+    "P100": Pool(0.01, 1.86, 0.38),
+    "RTX-A6000": Pool(0.015, -0.40, 0.00),
+    "Quadro-RTX-8000": Pool(0.01, 1.82, 0.44),
 }

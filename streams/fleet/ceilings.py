@@ -42,7 +42,7 @@ def accuracy(predicted: Floats, measured: Floats) -> Accuracy:
     """Score predictions; the arrays are of one shape and not empty.
 
     >>> accuracy(np.array([1.0, 2.4, 3.0]), np.array([1.0, 2.0, 4.0])).w20
-    66.66666666666667
+    66.66666666666666
     """
     ratio = predicted / measured
     error = np.abs(ratio - 1.0)

@@ -1,0 +1,150 @@
+"""The simulated fleet: one seed one fleet, events and rows agree, and nothing hidden is in them."""
+
+import datetime as dt
+import itertools
+from collections import Counter
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pytest
+
+from predictor.families import family
+from retrainer.table import frame, normalise
+from schemas.events import Event, JobAllocated, JobCompleted, JobSubmitted
+from schemas.topics import ALLOCATED, COMPLETED, load_topics
+from streams.attempts import joined, keep, part_of
+from streams.fleet.generate import DAY_S, DayBatch, Fleet, FleetConfig
+
+SMALL = FleetConfig(days=8, attempts_per_day=300)
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Fleet:
+    return Fleet(SMALL)
+
+
+def events_of(batch: DayBatch, kind: type[Event]) -> list[Event]:
+    return [event for _, _, event in batch.events() if isinstance(event, kind)]
+
+
+def test_a_seed_is_a_fleet_and_days_can_be_asked_for_in_any_order(fleet: Fleet) -> None:
+    assert list(Fleet(SMALL).day(5).events()) == list(fleet.day(5).events())
+    assert list(fleet.day(5).events()) == list(fleet.day(5).events())
+    other = Fleet(FleetConfig(seed=1, days=8, attempts_per_day=300))
+    assert list(other.day(5).events()) != list(fleet.day(5).events())
+
+
+def test_more_days_begin_as_fewer_do(fleet: Fleet) -> None:
+    longer = Fleet(FleetConfig(days=15, attempts_per_day=300))
+    for day in range(4):  # before the new hardware of the shorter one
+        assert list(longer.day(day).events()) == list(fleet.day(day).events())
+        np.testing.assert_array_equal(longer.truth(longer.day(day)), fleet.truth(fleet.day(day)))
+
+
+def test_submissions_do_not_depend_on_what_is_hidden() -> None:
+    one, two = (Fleet(FleetConfig(days=8, attempts_per_day=300, hidden_seed=seed)) for seed in (1, 2))
+    differing = 0
+    for day in range(8):
+        first, second = one.day(day), two.day(day)
+        assert events_of(first, JobSubmitted) == events_of(second, JobSubmitted)
+        assert events_of(first, JobAllocated) == events_of(second, JobAllocated)
+        for a, b in zip(events_of(first, JobCompleted), events_of(second, JobCompleted), strict=True):
+            assert isinstance(a, JobCompleted) and isinstance(b, JobCompleted)
+            differing += a.measurements != b.measurements
+            assert msgspec.structs.replace(a, measurements={}) == msgspec.structs.replace(b, measurements={})
+    assert differing > 1000
+
+
+def test_rows_equal_the_joined_events(fleet: Fleet) -> None:
+    for day in range(fleet.config.days):
+        batch = fleet.day(day)
+        parts: dict[str, dict[str, str]] = {}
+        for _, _, event in batch.events():
+            assert isinstance(event, JobSubmitted | JobAllocated | JobCompleted)
+            keep(parts.setdefault(event.attempt_id, {}), *part_of(event))
+        rows = [row for row in (joined(part, fleet.catalog) for part in parts.values()) if row is not None]
+        expected = frame(rows).sort_values("attempt_id", ignore_index=True)
+        assert len(expected) > 200
+        pd.testing.assert_frame_equal(
+            normalise(pd.DataFrame(batch.attempts())), expected, check_exact=False, rtol=1e-12
+        )
+
+
+def test_a_row_is_a_success_that_was_submitted_and_heard_of(fleet: Fleet) -> None:
+    batch = fleet.day(2)
+    submitted = {event.attempt_id for event in events_of(batch, JobSubmitted) if isinstance(event, JobSubmitted)}
+    good = {
+        event.attempt_id
+        for event in events_of(batch, JobCompleted)
+        if isinstance(event, JobCompleted) and event.measurements.get("throughput", 0) > 0
+    }
+    assert set(batch.attempts()["attempt_id"]) == submitted & good
+
+
+def test_disorder_is_that_of_real_events() -> None:
+    batch = Fleet(FleetConfig(days=2, attempts_per_day=5000)).day(1)
+    events = list(batch.events())
+    count = Counter(topic for topic, _, _ in events)
+    assert count[ALLOCATED] < 0.99 * len(batch)
+    completions = [event for _, _, event in events if isinstance(event, JobCompleted)]
+    assert len({event.attempt_id for event in completions}) < len(completions)  # repeated
+    assert len({event.attempt_id for event in completions}) < len(batch)  # lost
+    failed = [event for event in completions if event.status != "succeeded"]
+    assert 0.03 < len(failed) / len(completions) < 0.06
+    assert not any(event.measurements for event in failed)
+    order = [event.finished_at for event in completions]
+    assert sum(b < a - dt.timedelta(hours=1) for a, b in itertools.pairwise(order)) > 10  # late
+
+
+def test_events_of_several_days_arrive_in_order_and_none_is_lost(fleet: Fleet) -> None:
+    streamed = list(fleet.events(range(4)))
+    daily = [message for day in range(4) for message in fleet.day(day).events()]
+    assert Counter(msgspec.json.encode(message) for message in streamed) == Counter(map(msgspec.json.encode, daily))
+    submissions = [event.submitted_at for _, _, event in streamed if isinstance(event, JobSubmitted)]
+    assert sum(b < a - dt.timedelta(seconds=2) for a, b in itertools.pairwise(submissions)) == 0
+
+
+def test_names_normalise_to_the_family_and_events_fit_their_topics(fleet: Fleet) -> None:
+    topics = load_topics()
+    for topic, key, event in itertools.islice(fleet.events(range(3)), 2500):
+        encoded = msgspec.json.encode(event)
+        assert len(encoded) < 64 * 1024 < topics[topic].max_message_bytes
+        assert msgspec.json.decode(encoded, type=type(event)) == event
+        if topic == COMPLETED:
+            assert isinstance(event, JobCompleted)
+            assert family(event.job_name) == key
+
+
+def test_truth_is_known_on_every_candidate_and_noise_is_around_it(fleet: Fleet) -> None:
+    batch = fleet.day(3)
+    truth = fleet.truth(batch)
+    np.testing.assert_array_equal(np.isfinite(truth), batch.candidates)
+    assert batch.candidates[np.arange(len(batch)), batch.hardware].all()
+    error = np.log(batch.measured / truth[np.arange(len(batch)), batch.hardware])
+    assert 0.01 < np.median(np.abs(error)) < 0.08
+    assert np.mean(error < -0.2) > 3 * np.mean(error > 0.2)  # slow runs, no fast ones
+
+
+def test_hardware_families_and_model_types_appear_over_time(fleet: Fleet) -> None:
+    new = fleet.hardware.index("B200")
+    seen = [fleet.day(day) for day in range(8)]
+    assert not any(batch.candidates[:, new].any() for batch in seen[:4])
+    assert all(batch.candidates[:, new].any() for batch in seen[4:])
+    early = set(np.concatenate([batch.family for batch in seen[:4]]).tolist())
+    fresh = np.array([family not in early for family in seen[7].family.tolist()])
+    assert 0.01 < fresh.mean() < 0.5
+    assert (fleet.types.born > 0).any() and (fleet.types.born[:3] == 0).all()
+    assert all((fleet.types.born[batch.model_type] <= batch.day).all() for batch in seen)
+
+
+def test_days_are_days(fleet: Fleet) -> None:
+    batch = fleet.day(6)
+    assert batch.date == dt.date(2026, 1, 7)
+    midnight = dt.datetime(2026, 1, 7, tzinfo=dt.UTC).timestamp() * 1000
+    assert (batch.submitted >= midnight).all() and (batch.submitted < midnight + DAY_S * 1000).all()
+    assert (np.diff(batch.submitted) >= 0).all()
+    with pytest.raises(ValueError, match="8 days"):
+        fleet.day(8)
+    with pytest.raises(ValueError, match="400 days"):
+        FleetConfig(days=0)
