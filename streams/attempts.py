@@ -71,10 +71,14 @@ def keep(parts: dict[str, str], name: str, value: str) -> None:
         parts[name] = value
 
 
-def joined(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt | None:
-    """The row that the parts make; None until there are a submission and a completion."""
-    if "submitted" not in parts or "completed" not in parts:
-        return None
+def joined(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt:
+    """The row that the parts make.
+
+    Raises
+    ------
+    KeyError
+        If the submission or the completion is not there yet.
+    """
     submission = _submission(parts["submitted"][RANK:])
     completed = _completed(parts["completed"][RANK:])
     hardware_type = completed.hardware_type

@@ -1,12 +1,13 @@
 -- Keep parts of attempts; return the parts of those that have a submission and a completion.
 -- KEYS     hashes of attempts, all of one slot
--- ARGV     seconds to live, length of a rank, MessagePack of one list for each key: the count of changes
---          that the caller has seen, or '', then name and value of each new part
+-- ARGV     seconds to live before and after an attempt is complete, length of a rank, MessagePack of one
+--          list for each key: the count of changes that the caller has seen, or '', then name and value of
+--          each new part
 -- Returns  MessagePack of one list for each key: name and value of all fields, or none if the attempt is
 --          not complete or is as the caller has seen it
 -- A value begins with its rank, fixed-length text of digits and a-f: of one part the greatest rank is kept,
 -- so that the order of arrival does not matter and writing again changes nothing. Field n counts changes.
-local seconds, length = ARGV[1], tonumber(ARGV[2])
+local length = tonumber(ARGV[3])
 
 local function keep(key, seen_and_parts)
   local changes = 0
@@ -21,16 +22,17 @@ local function keep(key, seen_and_parts)
   if changes > 0 then
     redis.call('HINCRBY', key, 'n', changes)
   end
-  redis.call('EXPIRE', key, seconds)
   local found = redis.call('HMGET', key, 'n', 'submitted', 'completed')
-  if found[2] and found[3] and found[1] ~= seen_and_parts[1] then
+  local complete = found[2] and found[3]
+  redis.call('EXPIRE', key, complete and ARGV[2] or ARGV[1])
+  if complete and found[1] ~= seen_and_parts[1] then
     return redis.call('HGETALL', key)
   end
   return {}
 end
 
 local answers = {}
-for i, seen_and_parts in ipairs(cmsgpack.unpack(ARGV[3])) do
+for i, seen_and_parts in ipairs(cmsgpack.unpack(ARGV[4])) do
   answers[i] = keep(KEYS[i], seen_and_parts)
 end
 return cmsgpack.pack(answers)

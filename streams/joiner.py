@@ -14,7 +14,7 @@ from zlib import crc32
 import msgspec
 
 from schemas.codec import Rejected, decode, encode
-from schemas.events import JobAllocated, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
+from schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
 from schemas.hardware import Hardware, load_catalog
 from schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, DAY_MS, PREFERENCES, SUBMITTED
 from streams.attempts import RANK, Part, Parts, joined, keep, part_of
@@ -25,8 +25,10 @@ from streams.redis_client import Client, connect
 from streams.settings import Settings
 
 WORKER = "joiner"
-#: Days that parts wait for the others, from the last one that came: longer than the topics keep them.
-KEEP_DAYS = 45
+#: Days that parts wait for a submission and a completion, from the last one that came: longer than the topics
+#: keep them. Then, days that late parts may still come.
+WAIT_DAYS = 45
+LATE_DAYS = 3
 #: Slots of a Cluster that attempts are spread over; those of one bucket go to the store in one call.
 BUCKETS = 16
 # Below the topic's 2 MiB by more than the record's header; three parts of hostile size exceed it.
@@ -35,6 +37,7 @@ MAX_ROW_BYTES = 2_000_000
 NONE_SEEN: Mapping[str, Parts] = {}
 
 _decode_reply = msgspec.msgpack.Decoder(list[list[str]]).decode
+_arguments = (WAIT_DAYS * DAY_MS // 1000, LATE_DAYS * DAY_MS // 1000, RANK)
 _script = resources.files("streams").joinpath("joiner.lua").read_text()
 _inputs: dict[str, type[Part]] = {
     SUBMITTED: JobSubmitted,
@@ -45,7 +48,7 @@ _inputs: dict[str, type[Part]] = {
 
 
 class PartStore:
-    """Parts of attempts: one hash each, gone `keep_days` after its last part came.
+    """Parts of attempts: one hash each, gone some days after its last part came.
 
     Parameters
     ----------
@@ -53,14 +56,11 @@ class PartStore:
         Connection, without `decode_responses`.
     prefix
         Put before every key.
-    keep_days
-        Days.
     """
 
-    def __init__(self, client: Client, prefix: str, keep_days: int = KEEP_DAYS) -> None:
+    def __init__(self, client: Client, prefix: str) -> None:
         self._client = client
         self._prefix = prefix
-        self._seconds = keep_days * DAY_MS // 1000
 
     def add(self, parts: Mapping[str, Parts], seen: Mapping[str, Parts] = NONE_SEEN) -> dict[str, Parts]:
         """Keep parts of many attempts, in one round trip; doing so again changes nothing.
@@ -87,7 +87,7 @@ class PartStore:
                     [seen.get(attempt_id, {}).get("n", ""), *chain.from_iterable(parts[attempt_id].items())]
                     for attempt_id in attempt_ids
                 ]
-                pipeline.eval(_script, len(keys), *keys, self._seconds, RANK, msgspec.msgpack.encode(new))
+                pipeline.eval(_script, len(keys), *keys, *_arguments, msgspec.msgpack.encode(new))
             replies = pipeline.execute()
         return {
             attempt_id: dict(zip(found[::2], found[1::2], strict=True))
@@ -130,26 +130,33 @@ class Joiner:
         for message in batch:
             try:
                 event = decode(message.value, self._types[message.topic])
+                name, value = part_of(event)
             except Rejected as error:
                 rejected.append((message, str(error)))
                 continue
-            keep(parts.setdefault(event.attempt_id, {}), *part_of(event))
+            except Exception as error:  # the same the next time: a message must not stop the worker
+                rejected.append((message, f"no part of an attempt: {error!r}"))
+                continue
+            keep(parts.setdefault(event.attempt_id, {}), name, value)
             last[event.attempt_id] = message
         complete = self._store.add(parts)
         for message, reason in rejected:  # after the store: while it is down, a batch is tried again and again
             self._dead_letters.add(message, reason)
         while complete:
             for attempt_id, kept in complete.items():
-                self._send(joined(kept, self._catalog), last[attempt_id])
+                self._send(kept, last[attempt_id])
             self._producer.flush()
             # Another joiner may have added a part, and sent the fuller row before ours: ours must not be last.
             complete = self._store.add({attempt_id: {} for attempt_id in complete}, seen=complete)
 
-    def _send(self, row: JobAttempt | None, message: Message) -> None:
-        assert row is not None  # the store answers with complete attempts
-        value = encode(row)
-        if len(value) > MAX_ROW_BYTES:
-            self._dead_letters.add(message, f"a row of {len(value)} bytes is over the limit of {MAX_ROW_BYTES}")
+    def _send(self, parts: Parts, message: Message) -> None:
+        try:
+            row = joined(parts, self._catalog)
+            value = encode(row)
+            if len(value) > MAX_ROW_BYTES:
+                raise ValueError(f"a row of {len(value)} bytes is over the limit of {MAX_ROW_BYTES}")
+        except Exception as error:  # the same the next time
+            self._dead_letters.add(message, f"no row from the parts of its attempt: {error!r}")
             return
         self._producer.produce(self._rows, value, row.family.encode())
 

@@ -89,7 +89,7 @@ class Launcher:
         self._config = QUEUE | producer_config(settings) | {"error_cb": self._heard, "log_level": 0}
         self._producer = Producer(self._config)
         self._follower = PreferenceFollower(settings) if follow_preferences else None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may launch too
         self._queued = self._delivered = self._failed = self._dropped = 0
         self._log_at = 0.0
         self._closed = False
