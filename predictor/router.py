@@ -89,6 +89,7 @@ class Router:
                 if wanted is None or (self._artifact and self._artifact.manifest.version == wanted):
                     return False
                 self._artifact = artifacts.load(self._store.folder(self._target, wanted))
+                log.info("artifact in use: %s", wanted)
                 return True
             except Exception as error:  # whatever the store does, serving goes on with what it has
                 self.counts["refresh failed"] += 1
