@@ -15,6 +15,7 @@ an identifier out may join two halves of another, hence further passes, at most 
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 __all__ = ["RULES", "Rule", "family"]
@@ -231,9 +232,17 @@ def family(job_name: str) -> str:
     text = job_name.strip(_SEPARATORS)
     if not _MAYBE.search(text):
         return text or job_name
-    for _ in range(PASSES):
-        shorter = _RUN_SPECIFIC.sub(_keep_job, text).strip(_SEPARATORS)
+    shorter = _shorten(text)
+    for _ in range(PASSES - 1):
         if shorter == text:
             return text or job_name
-        text = shorter
-    return job_name
+        text, shorter = shorter, _shorten_again(shorter)
+    return text or job_name if shorter == text else job_name
+
+
+def _shorten(text: str) -> str:
+    return _RUN_SPECIFIC.sub(_keep_job, text).strip(_SEPARATORS)
+
+
+# A name comes once, what is left after the first pass again and again.
+_shorten_again = lru_cache(16_384)(_shorten)

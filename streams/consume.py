@@ -2,8 +2,8 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import structlog
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
@@ -12,9 +12,12 @@ from confluent_kafka.admin import AdminClient
 
 from streams import metrics
 from streams.kafka import CheckedProducer, admin_config, consumer_config
+from streams.message import Message
 from streams.progress import Clock, Partition, Progress
 from streams.settings import Settings
 from streams.topics import TopicError, topic_ids
+
+__all__ = ["BatchLoop", "Message"]
 
 log = structlog.get_logger(__name__)
 
@@ -28,35 +31,6 @@ LAST_RETRY_S = 5.0
 # The partitions moved while we worked: their messages come again to whoever has them now. Any other
 # refusal is no part of normal life.
 MOVED = {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
-
-
-class Message(NamedTuple):
-    """A message as it stands in a topic.
-
-    Attributes
-    ----------
-    topic
-        Name on the broker.
-    topic_id
-        Id of this incarnation of the topic; the configured epoch where the broker has none.
-    timestamp_ms
-        Milliseconds since 1970.
-    """
-
-    topic: str
-    topic_id: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int
-
-    @classmethod
-    def of(cls, raw: RawMessage, topic_id: str) -> "Message":
-        """Read what the client holds."""
-        topic, partition, offset = raw.topic(), raw.partition(), raw.offset()
-        assert topic is not None and partition is not None and offset is not None
-        return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), raw.timestamp()[1])
 
 
 class BatchLoop:
@@ -227,8 +201,8 @@ class BatchLoop:
             log.info("commit refused, partitions moved", worker=self.worker, error=refusals[0].str())
             return
         self.progress.reached(positions)
-        for message in batch:
-            metrics.CONSUMED.labels(self.worker, message.topic).inc()
+        for topic, count in Counter(message.topic for message in batch).items():
+            metrics.CONSUMED.labels(self.worker, topic).inc(count)
 
     def _wait(self, batch: list[Message], seconds: float) -> list[Message]:
         """Stay in the group while a batch waits; drop what is revoked meanwhile, or all if we are to stop."""

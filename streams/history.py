@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
 
 import structlog
 
@@ -67,9 +68,13 @@ def observe(completed: JobCompleted, message: Message, targets: Collection[str] 
 
 def keys(completed: JobCompleted) -> tuple[Key, ...]:
     """Name the statistics that a completion belongs to; the message's own key does not matter."""
-    name = family(completed.job_name)
-    found = (Key("family", name), Key("family_hardware", name, completed.hardware_type))
-    return found if completed.model_type is None else (*found, Key("model_type", completed.model_type))
+    return _keys(family(completed.job_name), completed.hardware_type, completed.model_type)
+
+
+@lru_cache(16_384)
+def _keys(name: str, hardware_type: str, model_type: str | None) -> tuple[Key, ...]:
+    found = (Key("family", name), Key("family_hardware", name, hardware_type))
+    return found if model_type is None else (*found, Key("model_type", model_type))
 
 
 class HistoryWorker:

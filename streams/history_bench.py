@@ -1,5 +1,6 @@
 """How fast completions reach the store, and what share of the script's own speed that is."""
 
+import gc
 import random
 import statistics
 import time
@@ -18,6 +19,7 @@ from streams.kafka import CheckedProducer
 from streams.redis_client import connect
 from streams.settings import Settings
 from streams.topics import ensure_topics
+from streams.worker import COLLECT_EVERY
 
 FAMILIES = 20_000
 MODEL_TYPES = 660
@@ -54,6 +56,7 @@ def bench(settings: Settings, completions: int = 200_000, rounds: int = 3) -> Fi
 
     The first batch of a round is not timed: it waits for the consumer group.
     """
+    gc.set_threshold(COLLECT_EVERY)  # as in a worker's process
     fresh = f"bench-{uuid.uuid4().hex[:8]}-"
     settings = replace(settings, topic_prefix=settings.topic_prefix + fresh)
     ensure_topics(settings, load_topics().values())

@@ -7,6 +7,7 @@ import hashlib
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import resources
 from itertools import chain
 from typing import NamedTuple, cast
@@ -22,6 +23,8 @@ from streams.redis_client import Client
 BUCKETS = 64
 #: Attempts that each statistic remembers, to see a producer's duplicates: 3 kB once it has seen so many.
 WINDOW = 256
+# Keys whose place is not worked out anew: at 1.5 kB for names of full length, 25 MB.
+REMEMBERED = 16_384
 
 _script = resources.files("streams").joinpath("history.lua").read_text()
 _encode_json = msgspec.json.Encoder().encode
@@ -231,14 +234,20 @@ def _calls(observations: Iterable[Observation]) -> dict[tuple[str, int], _Call]:
         passed[source, target] = offset
         attempt = b64encode(hashlib.blake2b(attempt_id.encode(), digest_size=9).digest()).decode()
         for key in keys:
-            place = target, _number(key.name)
-            call = calls.get(place)
+            number, name = _place(key)
+            call = calls.get((target, number))
             if call is None:
-                call = calls[place] = _Call()
+                call = calls[target, number] = _Call()
             at_source = call.sources.setdefault("@" + source, len(call.sources) + 1)
-            at_field = call.fields.setdefault(_encode_json(key).decode(), len(call.fields) + 1)
+            at_field = call.fields.setdefault(name, len(call.fields) + 1)
             call.updates += (at_source, at_field, offset, attempt, value, at)
     return calls
+
+
+@lru_cache(REMEMBERED)
+def _place(key: Key) -> tuple[int, str]:
+    """Bucket of a key, and its field there."""
+    return _number(key.name), _encode_json(key).decode()
 
 
 def _number(name: str) -> int:
