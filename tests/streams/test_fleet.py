@@ -63,7 +63,7 @@ def test_rows_equal_the_joined_events(fleet: Fleet) -> None:
         for _, _, event in batch.events():
             assert isinstance(event, JobSubmitted | JobAllocated | JobCompleted)
             keep(parts.setdefault(event.attempt_id, {}), *part_of(event))
-        rows = [row for row in (joined(part, fleet.catalog) for part in parts.values()) if row is not None]
+        rows = [joined(part, fleet.catalog) for part in parts.values() if {"submitted", "completed"} <= part.keys()]
         expected = frame(rows).sort_values("attempt_id", ignore_index=True)
         assert len(expected) > 200
         pd.testing.assert_frame_equal(
