@@ -7,8 +7,8 @@ from schemas.codec import encode
 from schemas.events import DeadLetter
 from schemas.topics import DEAD_LETTERS
 from streams import metrics
-from streams.consume import Message
 from streams.kafka import CheckedProducer
+from streams.message import Message
 from streams.settings import Settings
 
 # So much of a message goes into its dead letter, which in base64 stays below the 2 MiB of its topic. Only a

@@ -8,8 +8,8 @@ from datetime import datetime
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as RawMessage
 
-from streams.consume import Message
 from streams.kafka import consumer_config
+from streams.message import Message
 from streams.settings import Settings
 from streams.topics import TopicError, topic_ids
 
