@@ -102,7 +102,7 @@ def test_exact_under_crashes_duplicates_and_other_boundaries(client: Client, set
         end = rows[-1].offset
         again = rng.sample(once[-60:], 20)
         rows += [row._replace(source=rows[0].source, offset=end + 1 + i) for i, row in enumerate(again)]
-    history = HistoryStore(client, f"{settings.redis_prefix}-{next(numbers)}")
+    history = HistoryStore(client, f"{settings.redis_prefix}-{next(numbers)}", window=len(once))
     committed = [0] * len(partitions)
     while any(begin < len(rows) for begin, rows in zip(committed, partitions, strict=True)):
         for batch in batches([rows[begin:] for begin, rows in zip(committed, partitions, strict=True)], rng):
@@ -121,7 +121,9 @@ def apply_partly(history: HistoryStore, batch: list[Observation], rng: random.Ra
     """Die with the pipeline half way: some buckets have the batch, others do not."""
     for (target, number), call in history_store._calls(batch).items():
         if rng.random() < 0.5:
-            history.client.eval(history_store._script, 1, history._bucket(0, target, number), 256, call.payload())
+            history.client.eval(
+                history_store._script, 1, history._bucket(0, target, number), history._window, call.payload()
+            )
 
 
 def test_a_full_replay_changes_nothing(history: HistoryStore) -> None:
