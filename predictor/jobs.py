@@ -31,6 +31,7 @@ NUMBERS: tuple[str, ...] = (
     "pipeline_parallel",
     "expert_parallel",
 )
+_COLUMN = {name: column for column, name in enumerate(NUMBERS)}
 #: Names of a launch configuration, in the order of `Jobs.names`.
 NAMES: tuple[str, ...] = ("precision", "optimizer", "sharding")
 
@@ -68,7 +69,7 @@ class Jobs:
 
     def number(self, name: str) -> Floats:
         """One column of `numbers`."""
-        column: Floats = self.numbers[:, NUMBERS.index(name)]
+        column: Floats = self.numbers[:, _COLUMN[name]]
         return column
 
     @property
@@ -135,21 +136,21 @@ class HardwareTable:
     Attributes
     ----------
     names
-        (h,) hardware types, sorted.
+        (h + 1,) hardware types, sorted; None stands last, for a type that is not listed.
     specifications
-        (h + 1, 12) in the order of `SPECIFICATIONS`; the last row is NaN, for a type that is not listed.
+        (h + 1, 12) in the order of `SPECIFICATIONS`; the last row is NaN.
     price
         (h + 1,) USD per accelerator-hour; NaN where none is known.
     premium
         (h + 1,) bool.
     vendor
-        (h + 1,) strings; None for a type that is not listed.
+        (h + 1,) strings; the last is None.
     """
 
     def __init__(self, catalog: Catalog) -> None:
         entries = list(catalog.values())
-        self.names = tuple(entry.name for entry in entries)
-        self._position = {name: position for position, name in enumerate(self.names)}
+        self.names = strings([*(entry.name for entry in entries), None])
+        self._position = {entry.name: position for position, entry in enumerate(entries)}
         self.specifications: Floats = np.full((len(entries) + 1, len(SPECIFICATIONS)), np.nan)
         self.price: Floats = np.full(len(entries) + 1, np.nan)
         self.premium = np.zeros(len(entries) + 1, dtype=bool)
@@ -166,4 +167,4 @@ class HardwareTable:
     @property
     def unlisted(self) -> int:
         """Position of the NaN row."""
-        return len(self.names)
+        return len(self._position)

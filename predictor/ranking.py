@@ -135,14 +135,14 @@ def _score(
     found = evidence(pairs, matrix, artifact.manifest)
     lower, upper = artifact.manifest.interval.bounds(predicted.mean, predicted.spread, np.array(found.basis))
     throughput = np.exp(predicted.mean)
-    features = artifact.manifest.features
+    first = artifact.manifest.features.index(history.FEATURES[0])
     return _Scored(
         throughput=throughput,
         lower=np.exp(lower),
         upper=np.exp(upper),
         placement=place(jobs, artifact.table, job, pairs.hardware, throughput, goals, policy.premium_efficiency),
         evidence=found,
-        served=matrix[:, [features.index(name) for name in history.FEATURES]],
+        served=matrix[:, first : first + len(history.FEATURES)],
     )
 
 

@@ -78,11 +78,9 @@ class Snapshot:
         by_model = [key_hash("model_type", name) for name in jobs.model_type]
         families = jobs.family[job].tolist()
         by_pair = [key_hash("family_hardware", *pair) for pair in zip(families, hardware_types, strict=True)]
-        return {
-            "family": self.lookup(np.array(by_family, np.uint64))[job],
-            "family_hardware": self.lookup(np.array(by_pair, np.uint64)),
-            "model_type": self.lookup(np.array(by_model, np.uint64))[job],
-        }
+        found = self.lookup(np.array(by_family + by_model + by_pair, np.uint64))
+        family, model_type, pair = np.split(found, [len(jobs), 2 * len(jobs)])
+        return {"family": family[job], "family_hardware": pair, "model_type": model_type[job]}
 
     def save(self, folder: Path) -> None:
         """Write both arrays without pickle."""
@@ -98,8 +96,9 @@ class Snapshot:
         ValueError
             If an array has not the shape, type or order that it must have.
         """
-        hashes = np.load(folder / HASHES_FILE, mmap_mode="r", allow_pickle=False)
-        statistics = np.load(folder / STATISTICS_FILE, mmap_mode="r", allow_pickle=False)
+        hashes, statistics = (  # plain views: every slice of a np.memmap costs some microseconds
+            np.asarray(np.load(folder / name, mmap_mode="r", allow_pickle=False)) for name in cls.REQUIRED
+        )
         if hashes.dtype != np.uint64 or hashes.ndim != 1 or len(hashes) > MAX_KEYS:
             raise ValueError(f"{HASHES_FILE}: at most {MAX_KEYS} 64-bit hashes expected, found {hashes.shape}")
         if statistics.dtype != np.float32 or statistics.shape != (len(hashes), len(STATISTICS)):

@@ -52,8 +52,7 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
         """(rows, len(features)) codes, flags and free numbers for pairs of a job and a hardware type."""
         columns = dict(_columns(jobs, self.extra_names))
         encoded = [self._encode_field(field, values)[job] for field, values in columns.items()]
-        by_type = strings([*table.names, None])
-        encoded.insert(1, self._encode_field(HARDWARE_TYPE, by_type)[hardware])
+        encoded.insert(1, self._encode_field(HARDWARE_TYPE, table.names)[hardware])
         encoded.insert(2, self._encode_field(VENDOR, table.vendor)[hardware])
         codes_and_flags = np.stack(encoded, axis=2)
         numbers = np.full((len(jobs), len(self.extra_numbers)), np.nan)
@@ -86,8 +85,7 @@ def learn(jobs: Jobs, table: HardwareTable, hardware: Indices, y: Floats) -> Voc
     frequent = [key for key, count in counts.most_common() if count >= max(1, len(jobs) // 100)]
     extra_numbers = tuple(name for name, kind in frequent if kind is float)[:MAX_EXTRA]
     extra_names = tuple(name for name, kind in frequent if kind is str)[:MAX_EXTRA]
-    by_type = strings([*table.names, None])
-    columns = [*_columns(jobs, extra_names), (HARDWARE_TYPE, by_type[hardware]), (VENDOR, table.vendor[hardware])]
+    columns = [*_columns(jobs, extra_names), (HARDWARE_TYPE, table.names[hardware]), (VENDOR, table.vendor[hardware])]
     return Vocabulary(
         codes={field: _rank(values, y) for field, values in columns},
         extra_numbers=extra_numbers,

@@ -25,10 +25,8 @@ def features(jobs: Jobs) -> Floats:
     per_trainer = jobs.number("accelerators_per_trainer")
     batch = jobs.number("batch_size")
     readers = jobs.number("data_readers")
-    accumulation = np.nan_to_num(jobs.number("gradient_accumulation"), nan=1.0)
-    model_parallel = np.ones(len(jobs))
-    for group in ("tensor_parallel", "pipeline_parallel", "expert_parallel"):
-        model_parallel = model_parallel * np.nan_to_num(jobs.number(group), nan=1.0)
+    accumulation, *groups = (_or_one(jobs.number(name)) for name in _ONE_WHERE_NOT_STATED)
+    model_parallel = groups[0] * groups[1] * groups[2]
     accelerators = jobs.accelerators
     readers_or_missing = np.where(readers > 0, readers, np.nan)
     return np.column_stack(
@@ -45,3 +43,10 @@ def features(jobs: Jobs) -> Floats:
             accelerators / model_parallel,
         )
     )
+
+
+_ONE_WHERE_NOT_STATED = ("gradient_accumulation", "tensor_parallel", "pipeline_parallel", "expert_parallel")
+
+
+def _or_one(column: Floats) -> Floats:
+    return np.where(np.isnan(column), 1.0, column)
