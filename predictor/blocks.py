@@ -68,7 +68,7 @@ class Part:
         lower = self.local[self.landmarks]
         return Block(
             landmarks=self.points.take(self.landmarks),
-            whiten=np.linalg.inv(lower).T,
+            whiten=np.asarray(np.linalg.inv(lower).T, dtype=float),
             weights=solved.own - solved.coupling @ weights,
             root=solved.root,
             coupling=solved.coupling,

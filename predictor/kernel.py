@@ -7,7 +7,7 @@ linear kernel (x_a - centre)(x_b - centre).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ class Points:
     hardware
         (n,) position of the hardware type; the last one stands for every type that is not known.
     x
-        (n, columns): natural logarithms, the day in years, further numbers as sign(x) ln(1 + |x|) over their deviation.
+        (n, columns): natural logarithms, the day in years, further numbers as sign(x) ln(1 + |x|).
     """
 
     model: Indices
@@ -61,23 +61,22 @@ class Encoding:
         (h,) names, sorted.
     extras
         (e,) names of further numeric columns.
-    fill, scale
-        (e,) value that stands for a missing number, and divisor.
+    fill
+        (e,) value that stands for a missing number.
     """
 
     models: NDArray[np.str_]
     hardware: NDArray[np.str_]
     extras: NDArray[np.str_]
     fill: Floats
-    scale: Floats
 
     def points(self, rows: Rows) -> Points:
         """Encode rows; numbers that are missing or not positive where they must be are taken as 1."""
         accelerators, trainers, batch = (_positive(rows[name]) for name in ("accelerators", "trainers", "batch_size"))
         known = (np.log(accelerators), np.log(batch / accelerators), np.log(trainers), np.log(accelerators / trainers))
         extras = [
-            compress(rows[name], fill) / scale if name in rows else np.full(len(batch), fill / scale)
-            for name, fill, scale in zip(self.extras.tolist(), self.fill, self.scale, strict=True)
+            compress(rows[name], fill) if name in rows else np.full(len(batch), fill)
+            for name, fill in zip(self.extras.tolist(), self.fill, strict=True)
         ]
         hardware = lookup(self.hardware, rows["hardware_type"])
         return Points(
@@ -184,5 +183,3 @@ class Shared:
         """(len(a), features) values whose inner products are the shared covariance."""
         linear = (a.x[:, self.column] - self.centre[self.column]) * self.weight
         return np.hstack((self.hardware[a.hardware], linear))
-
-

@@ -155,19 +155,31 @@ class Prior:
             flat = [np.zeros(0), *(getattr(block, name).ravel() for block in self.blocks)]
             stored[f"block.{name}"] = np.concatenate(flat).astype(np.float32)
         for name in ("low", "high"):
-            stored[f"block.{name}"] = np.vstack([np.zeros((0, len(self.low))), *(getattr(b, name) for b in self.blocks)])
+            stored[f"block.{name}"] = np.vstack(
+                [np.zeros((0, len(self.low))), *(getattr(b, name) for b in self.blocks)]
+            )
         return stored
 
     @classmethod
     def from_arrays(cls, stored: Arrays) -> "Prior":
         """The prior that `arrays` describes."""
-        parts = {
-            name: kind(**{field.name: stored[f"{name}.{field.name}"] for field in fields(kind)})
-            for name, kind in (("encoding", Encoding), ("kernel", Kernel), ("shared", Shared))
-        }
-        plain = {name: stored[name] for name in ("weights", "root", "trained", "low", "high")}
-        mean, noise = float(stored["mean"]), float(stored["noise"])
-        return cls(**parts, **plain, mean=mean, noise=noise, blocks=tuple(_blocks(stored)))
+
+        def part(name: str) -> dict[str, NDArray[Any]]:
+            return {key.split(".", 1)[1]: array for key, array in stored.items() if key.startswith(f"{name}.")}
+
+        return cls(
+            encoding=Encoding(**part("encoding")),
+            kernel=Kernel(**part("kernel")),
+            shared=Shared(**part("shared")),
+            mean=float(stored["mean"]),
+            weights=stored["weights"],
+            root=stored["root"],
+            noise=float(stored["noise"]),
+            trained=stored["trained"],
+            low=stored["low"],
+            high=stored["high"],
+            blocks=tuple(_blocks(stored)),
+        )
 
 
 _MATRICES = ("whiten", "weights", "root", "coupling")

@@ -144,7 +144,6 @@ def _encode(rows: Rows, hardware: HardwareTable, extras: Sequence[str]) -> Encod
         hardware=np.union1d(np.array(hardware.names, dtype=str), np.asarray(rows["hardware_type"], dtype=str)),
         extras=np.array(extras, dtype=str),
         fill=np.array([np.median(values) if len(values) else 0.0 for values in present]),
-        scale=np.array([max(float(values.std()), 1e-3) if len(values) else 1.0 for values in present]),
     )
 
 

@@ -61,8 +61,9 @@ def terms(extras: Sequence[str]) -> tuple[Term, ...]:
     return tuple(found)
 
 
-def kernel_of(chosen: Sequence[Term], variances: Floats, tables: dict[str, Floats], columns: Sequence[str],
-              centre: Floats) -> tuple[Kernel, Shared]:
+def kernel_of(
+    chosen: Sequence[Term], variances: Floats, tables: dict[str, Floats], columns: Sequence[str], centre: Floats
+) -> tuple[Kernel, Shared]:
     """The serving form of terms with their variances.
 
     Parameters
@@ -74,10 +75,12 @@ def kernel_of(chosen: Sequence[Term], variances: Floats, tables: dict[str, Float
     factors = sorted({factor for term in chosen if not term.shared for factor in term.along})
     groups = list(dict.fromkeys(term.along for term in chosen if not term.shared))
     kernel = Kernel(
-        tables=np.stack([
-            sum((v * tables[t.hardware] for t, v in weighted if not t.shared and t.along == along), np.zeros(1))
-            for along in groups
-        ]),
+        tables=np.stack(
+            [
+                sum((v * tables[t.hardware] for t, v in weighted if not t.shared and t.along == along), np.zeros(1))
+                for along in groups
+            ]
+        ),
         column=np.array([columns.index(name) for name, _ in factors], dtype=np.intp),
         length=np.array([length for _, length in factors]),
         member=np.array([[factor in along for factor in factors] for along in groups]),
@@ -94,8 +97,15 @@ def kernel_of(chosen: Sequence[Term], variances: Floats, tables: dict[str, Float
     )
 
 
-def learn(chosen: Sequence[Term], tables: dict[str, Floats], columns: Sequence[str], centre: Floats, units: Units,
-          start: Floats | None, steps: int) -> Floats:
+def learn(
+    chosen: Sequence[Term],
+    tables: dict[str, Floats],
+    columns: Sequence[str],
+    centre: Floats,
+    units: Units,
+    start: Floats | None,
+    steps: int,
+) -> Floats:
     """(terms + 2,) variances: of each term, of the common noise, and of the noise that falls with repeats.
 
     Parameters
@@ -129,8 +139,9 @@ def learn(chosen: Sequence[Term], tables: dict[str, Floats], columns: Sequence[s
         return float(loss), gradient + off / PRIOR_DEVIATION
 
     first = middle if start is None else np.log(start)
-    found = minimize(objective, first, jac=True, method="L-BFGS-B", bounds=[BOUNDS] * len(first),
-                     options={"maxiter": steps})
+    found = minimize(
+        objective, first, jac=True, method="L-BFGS-B", bounds=[BOUNDS] * len(first), options={"maxiter": steps}
+    )
     return np.exp(found.x)
 
 
@@ -150,12 +161,15 @@ def hardware_kernels(numbers: Floats, listed: NDArray[np.bool_], vendor: Names) 
     apart = np.square(numbers[:, None, :4] - numbers[None, :, :4]).sum(axis=2)
     similar = np.where(listed[:, None] & listed[None, :], np.exp(-apart / 2), same)
     alike = np.array([[a is not None and a == b for b in vendor] for a in vendor], dtype=float)
-    linear = {name: np.outer(numbers[:, i], numbers[:, i]) for i, name in ((0, "peak"), (1, "bandwidth"), (4, "memory"))}
+    linear = {
+        name: np.outer(numbers[:, i], numbers[:, i]) for i, name in ((0, "peak"), (1, "bandwidth"), (4, "memory"))
+    }
     return {"any": np.ones_like(same), "same": same, "vendor": np.maximum(alike, same), "similar": similar, **linear}
 
 
-def _matrix(term: Term, tables: dict[str, Floats], columns: Sequence[str], centre: Floats,
-            points: Points) -> NDArray[np.float32]:
+def _matrix(
+    term: Term, tables: dict[str, Floats], columns: Sequence[str], centre: Floats, points: Points
+) -> NDArray[np.float32]:
     factors = term.along
     kernel = Kernel(
         tables=tables[term.hardware][None],

@@ -1,0 +1,108 @@
+"""The gate in its training form: learned from what the experts said of attempts before they had run."""
+
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
+
+import numpy as np
+from scipy.optimize import minimize
+
+from predictor.experts import HistoryEstimate
+from predictor.gate import EVIDENCE, EXPERTS, FLOOR, Gate, doubt, evidence, trust
+from predictor.jobs import Floats, Indices
+from predictor.prior import OUTSIDE, PriorEstimate
+
+Estimates = TypeVar("Estimates", PriorEstimate, HistoryEstimate)
+
+#: Errors that count as small and as tolerable, in ln throughput: the loss is flat far beyond them, so that an attempt
+#: that nothing could have foreseen does not sway the gate.
+SCALES = (0.07, 0.21)
+PENALTY = 1.0
+#: Half of the interval that holds 80% of a normal distribution.
+NORMAL_80 = 1.2816
+#: The gate before it has learned: history over the prior, the specific over the general.
+UNTAUGHT = Gate(
+    intercept=np.concatenate(([0.0], np.repeat([3.0, 2.0, 1.0, 0.0, 0.0, -1.0], 2))),
+    slope=np.zeros(EVIDENCE + 1),
+    error=np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
+)
+LEAST = 100
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What the experts said of (n,) attempts that they had not seen, and what those reached."""
+
+    prior: PriorEstimate
+    history: HistoryEstimate
+    y: Floats
+
+    @classmethod
+    def empty(cls) -> "Rehearsal":
+        """Nothing was rehearsed."""
+        none, experts = np.zeros(0), np.zeros((0, EXPERTS - 1))
+        prior = PriorEstimate(none, none, none.astype(np.uint8), np.zeros((0, len(OUTSIDE)), dtype=bool))
+        return cls(prior, HistoryEstimate(experts, experts, experts, experts), none)
+
+    def plus(self, other: "Rehearsal") -> "Rehearsal":
+        """Both, one after the other."""
+        return Rehearsal(
+            _joined(self.prior, other.prior), _joined(self.history, other.history), np.concatenate((self.y, other.y))
+        )
+
+    def take(self, rows: Indices) -> "Rehearsal":
+        return Rehearsal(_rows(self.prior, rows), _rows(self.history, rows), self.y[rows])
+
+
+def fit_gate(rehearsal: Rehearsal, start: Gate = UNTAUGHT) -> Gate:
+    """Learn from a rehearsal; `start` is returned as it is when fewer than `LEAST` attempts had a choice of experts."""
+    choice = np.flatnonzero(np.isfinite(rehearsal.history.mean).any(axis=1))
+    if len(choice) < LEAST:
+        return start
+    gate = _trust(rehearsal.take(choice), start)
+    prior, history, y = rehearsal.prior, rehearsal.history, rehearsal.y
+    weight = trust(evidence(prior, history), gate.intercept, gate.slope)
+    means = np.column_stack((prior.mean, history.mean))
+    mean = (weight * np.nan_to_num(means)).sum(axis=1)
+    seen = doubt(prior, history, weight, mean)
+    off = np.abs(y - mean)
+    gram = seen.T @ seen + 1e-3 * len(y) * np.eye(seen.shape[1])
+    error = np.linalg.solve(gram, seen.T @ np.log(off + FLOOR))
+    ratio = np.quantile(off / np.exp(seen @ error), 0.8) / NORMAL_80
+    error[0] += np.log(ratio)
+    return replace(gate, error=error)
+
+
+def _trust(rehearsal: Rehearsal, start: Gate) -> Gate:
+    prior, history, y = rehearsal.prior, rehearsal.history, rehearsal.y
+    means = np.nan_to_num(np.column_stack((prior.mean, history.mean)))
+    seen = evidence(prior, history)
+
+    def objective(parameters: Floats) -> tuple[float, Floats]:
+        intercept, slope = parameters[:EXPERTS], parameters[EXPERTS:]
+        weight = trust(seen, intercept, slope)
+        mean = (weight * means).sum(axis=1)
+        off = mean - y
+        near = [np.exp(-np.square(off / scale)) for scale in SCALES]
+        loss = sum((1 - each).sum() for each in near) + PENALTY * (parameters @ parameters)
+        steep = sum(2 * off / scale**2 * each for scale, each in zip(SCALES, near, strict=True))
+        pull = steep[:, None] * weight * (means - mean[:, None])
+        gradient = np.concatenate(
+            (
+                pull.sum(axis=0),
+                np.tensordot(pull[:, 1:], seen.history, axes=([0, 1], [0, 1])),
+                [pull[:, 0] @ seen.prior],
+            )
+        )
+        return float(loss), gradient + 2 * PENALTY * parameters
+
+    first = np.concatenate((start.intercept, start.slope))
+    found = minimize(objective, first, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
+    return replace(start, intercept=found[:EXPERTS], slope=found[EXPERTS:])
+
+
+def _joined(a: Estimates, b: Estimates) -> Estimates:
+    return replace(a, **{f.name: np.concatenate((getattr(a, f.name), getattr(b, f.name))) for f in fields(a)})
+
+
+def _rows(estimates: Estimates, rows: Indices) -> Estimates:
+    return replace(estimates, **{field.name: getattr(estimates, field.name)[rows] for field in fields(estimates)})

@@ -1,0 +1,126 @@
+"""The structured recipe in its training form."""
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from predictor.experts import ExactHistory
+from predictor.gate import Gate
+from predictor.gate_fit import UNTAUGHT, Rehearsal, fit_gate
+from predictor.jobs import Floats, HardwareTable, Indices
+from predictor.kernel import Rows
+from predictor.prior_fit import StructuredPrior
+from predictor.structured import Estimate, Structured
+
+#: The gate is learned anew when it has rehearsed so many times what it was learned from.
+RETAUGHT = 1.05
+
+
+class StructuredRecipe(BaseEstimator):
+    """Structured prior, exact history, and a gate learned from what they said of attempts that they had not seen.
+
+    Parameters
+    ----------
+    hardware
+        The catalog as columns.
+    extras
+        Further numeric columns.
+    folds
+        Families are split so many ways for the out-of-fold prior that history is normalised by.
+    rehearsed_days
+        Latest days of the window that the gate is learned from where nothing was rehearsed before.
+    learn_every
+        Days after which variances are learned anew; between, and from the second time on, they start from the last.
+    warm_start
+        Keep variances, and rehearse with the model of the last fit: every fit has the rows of the last and newer.
+
+    Attributes
+    ----------
+    model_
+        The serving form.
+    out_of_fold_
+        (n,) ln throughput that the prior gives the training rows from other families.
+    """
+
+    model_: Structured
+    out_of_fold_: Floats
+    variances_: Floats
+    rehearsal_: Rehearsal
+    gate_: Gate
+    taught_: int
+    latest_: float
+    learned_: float
+
+    def __init__(
+        self,
+        hardware: HardwareTable,
+        extras: Sequence[str] = (),
+        landmarks: int = 128,
+        folds: int = 3,
+        rehearsed_days: int = 3,
+        learn_every: float = 120.0,
+        warm_start: bool = False,
+    ) -> None:
+        self.hardware = hardware
+        self.extras = extras
+        self.landmarks = landmarks
+        self.folds = folds
+        self.rehearsed_days = rehearsed_days
+        self.learn_every = learn_every
+        self.warm_start = warm_start
+
+    def fit(self, rows: Rows, y: Floats) -> Self:
+        """Learn from rows (see `Structured.estimate`) and (n,) ln throughput."""
+        day = np.floor(np.asarray(rows["day"], dtype=float))
+        going_on = self.warm_start and hasattr(self, "model_")
+        if going_on:
+            self._rehearse(self.model_, rows, y, day > self.latest_)
+        variances = self.variances_ if going_on else None
+        due = not going_on or day.max() - self.learned_ >= self.learn_every
+        prior = self._prior(variances, (20 if going_on else 40) if due else 0).fit(rows, y)
+        if due:
+            self.learned_ = float(day.max())
+        self.variances_, self.latest_ = prior.variances_, float(day.max())
+        self.out_of_fold_ = prior.out_of_fold(rows, y, fold_of(rows, self.folds)).mean
+        if not going_on:
+            self.rehearsal_, self.gate_ = Rehearsal.empty(), UNTAUGHT
+            for rehearsed in np.unique(day)[1:][-self.rehearsed_days :]:
+                past = np.flatnonzero(day < rehearsed)
+                earlier = self._prior(self.variances_, 0).fit(_take(rows, past), y[past])
+                history = ExactHistory.of(_take(rows, past), y[past], self.out_of_fold_[past])
+                self._rehearse(Structured(earlier.prior_, history, UNTAUGHT), rows, y, day == rehearsed)
+        if not going_on or len(self.rehearsal_.y) >= self.taught_ * RETAUGHT:
+            self.gate_, self.taught_ = fit_gate(self.rehearsal_, self.gate_), len(self.rehearsal_.y)
+        self.model_ = Structured(prior.prior_, ExactHistory.of(rows, y, self.out_of_fold_), self.gate_)
+        return self
+
+    def predict(self, rows: Rows) -> Floats:
+        """(n,) ln throughput."""
+        return self.estimate(rows).combined.mean
+
+    def estimate(self, rows: Rows) -> Estimate:
+        """See `Structured.estimate`."""
+        return self.model_.estimate(rows)
+
+    def _prior(self, variances: Floats | None, steps: int) -> StructuredPrior:
+        return StructuredPrior(self.hardware, self.extras, self.landmarks, variances=variances, steps=steps)
+
+    def _rehearse(self, model: Structured, rows: Rows, y: Floats, at: Indices) -> None:
+        new = np.flatnonzero(at)
+        if len(new):
+            estimate = model.estimate(_take(rows, new))
+            self.rehearsal_ = self.rehearsal_.plus(Rehearsal(estimate.prior, estimate.history, y[new]))
+
+
+def fold_of(rows: Rows, folds: int) -> Indices:
+    """(n,) fold of each row: that of its family, or of its model type where it has none."""
+    family = np.asarray(rows["family"], dtype=str)
+    name = np.where(family == "", np.asarray(rows["model_type"], dtype=str), family)
+    distinct, code = np.unique(name, return_inverse=True)
+    return (np.random.default_rng(0).permutation(len(distinct)) % folds)[code]
+
+
+def _take(rows: Rows, chosen: Indices) -> Rows:
+    return {name: column[chosen] for name, column in rows.items()}
