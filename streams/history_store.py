@@ -177,7 +177,8 @@ class HistoryStore:
         with self.client.pipeline(transaction=False) as pipeline:
             for (target, number), call in _calls(observations).items():
                 bucket = self._bucket(generation, target, number)
-                pipeline.eval(_script, 1, bucket, self._window, call.payload())
+                # Not pipeline.eval, a name that the pipeline of a Cluster refuses.
+                pipeline.execute_command("EVAL", _script, 1, bucket, self._window, call.payload())
             replies = pipeline.execute()
         return Applied(*map(sum, zip(*replies, strict=True)))
 
