@@ -10,6 +10,7 @@ from pathlib import Path
 from streams.embedded import STOP_S, Pair, broker_ready, child, free_port, store_ready
 
 ROOT = Path(__file__).parents[1]
+POM = ROOT / "tests" / "kafka" / "pom.xml"
 JARS = ROOT / ".leap" / "kafka"
 
 # A broker of one node that lets tests use sessions of 1 s and waits for nobody. One CPU thread of compiler
@@ -41,10 +42,14 @@ broker.heartbeat.interval.ms=500
 
 
 def install_kafka() -> None:
-    """Have Maven lay the broker's jars under ``.leap/kafka``, unless they are there."""
-    if not list(JARS.glob("kafka-server-4*.jar")):
-        command = ["mvn", "-q", "-B", "-f", str(ROOT / "tests/kafka/pom.xml"), "dependency:copy-dependencies"]
-        subprocess.run([*command, f"-DoutputDirectory={JARS}"], check=True)
+    """Have Maven lay the broker's jars under ``.leap/kafka``, unless those of this pom are there."""
+    installed = JARS / "pom.xml"
+    if installed.exists() and installed.read_bytes() == POM.read_bytes():
+        return
+    shutil.rmtree(JARS, ignore_errors=True)
+    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={JARS}"]
+    subprocess.run(command, check=True)
+    shutil.copyfile(POM, installed)
 
 
 @contextmanager

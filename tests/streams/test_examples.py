@@ -13,7 +13,6 @@ from schemas.events import JobAllocated, JobCompleted, JobSubmitted
 from schemas.topics import ALLOCATED, COMPLETED, SUBMITTED, load_topics
 from streams.ranges import read_range
 from streams.settings import Settings
-from tests.conftest import BACKEND
 from tests.services import JARS, ROOT
 
 EXAMPLES = {topic: ROOT / f"schemas/examples/{topic}/v1/full.json" for topic in (SUBMITTED, ALLOCATED, COMPLETED)}
@@ -68,7 +67,7 @@ def test_shell_gives_either_client_one_message(tmp_path: Path, name: str, option
         assert decode(value.encode(), event_type) == decode(example.read_bytes(), event_type)
 
 
-@pytest.mark.skipif(BACKEND != "real", reason="Kafka's own producer comes with the real backend")
+@pytest.mark.real("Kafka's own producer comes with it")
 def test_stock_client_sends_what_a_worker_takes(topics: Settings, tmp_path: Path) -> None:
     java = f'exec java -cp "{JARS}/*" org.apache.kafka.tools.ConsoleProducer "$@"'
     environment = client(tmp_path, "kafka-console-producer.sh", java) | topics.to_environment()
