@@ -1,0 +1,133 @@
+"""``leap bench``: measure, on this machine, what the design promises."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from streams.topics_cli import read_settings
+
+if TYPE_CHECKING:
+    from retrainer.bench_model import Trained
+    from streams.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, help="Measure, on this machine, what the design promises.")
+
+
+class Recipe(StrEnum):
+    """Models of the size that a night over 750,000 rows makes."""
+
+    boosted = "boosted"
+    paper = "paper"
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")]
+Model = Annotated[Recipe, typer.Option("--recipe", help="Model to serve; training it takes a minute or more.")]
+
+
+@app.command()
+def rank(recipe: Model = Recipe.boosted, as_json: AsJson = False) -> None:
+    """One job x 20 candidates in process, beside scikit-learn and beside one Redis read a candidate."""
+    from retrainer import launch_bench
+    from streams.redis_client import connect
+
+    with _trained(recipe) as trained, _services() as settings:
+        _show(launch_bench.rank(trained, recipe, connect(settings.redis_url)), as_json)
+
+
+@app.command()
+def start(recipe: Model = Recipe.boosted, as_json: AsJson = False) -> None:
+    """A fresh process: import, load the artifact, first list."""
+    from retrainer import launch_bench
+
+    with _trained(recipe) as trained, _folder() as folder:
+        _show(launch_bench.start(trained, folder), as_json)
+
+
+@app.command()
+def soak(
+    launches: Annotated[int, typer.Option(min=100, help="24 h at ten times the published rate by default.")] = 250_000,
+    recipe: Model = Recipe.boosted,
+    as_json: AsJson = False,
+) -> None:
+    """A day of launches, compressed: memory and open files before and after."""
+    from retrainer import launch_bench
+
+    with _trained(recipe) as trained:
+        _show(launch_bench.soak(trained, launches), as_json)
+
+
+@app.command()
+def worker(
+    seconds: Annotated[float, typer.Option(min=1, help="Time at 100 submissions a second.")] = 20.0,
+    recipe: Model = Recipe.boosted,
+    as_json: AsJson = False,
+) -> None:
+    """The ranking worker through Kafka: latency at 100 a second, then throughput."""
+    from streams import ranking_bench
+
+    with _trained(recipe) as trained, _services() as settings, _folder() as folder:
+        settings = replace(settings, artifacts=str(trained.store.root))
+        command = [sys.executable, "-m", "leap", "worker", "ranking"]
+        _show(ranking_bench.bench(settings, trained.submissions, command, folder, seconds), as_json)
+
+
+@app.command()
+def history(
+    completions: Annotated[int, typer.Option(min=10_000)] = 200_000,
+    rounds: Annotated[int, typer.Option(min=1, help="Medians are taken over the rounds.")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """The history worker through Kafka, beside the store's script alone."""
+    from streams import history_bench
+
+    with _services() as settings:
+        _show(history_bench.bench(settings, completions, rounds), as_json)
+
+
+@contextmanager
+def _trained(recipe: Recipe) -> "Iterator[Trained]":
+    from retrainer.bench_model import train
+
+    with _folder() as folder:
+        typer.echo(f"training a {recipe} model of the size of production", err=True)
+        trained = train(recipe, folder)
+        typer.echo("measuring", err=True)
+        yield trained
+
+
+@contextmanager
+def _services() -> "Iterator[Settings]":
+    """The broker and store of the environment where it names a broker, else the embedded pair."""
+    settings = read_settings()
+    if "LEAP_KAFKA_BOOTSTRAP_SERVERS" in os.environ:
+        yield settings
+        return
+    from streams.embedded import embedded_pair
+    from streams.settings import Settings
+
+    with _folder() as folder, embedded_pair(folder) as pair:
+        yield Settings.from_environment(pair.environment())
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="leap-bench-") as name:
+        yield Path(name)
+
+
+def _show(figures: object, as_json: bool) -> None:
+    data = msgspec.json.encode(figures)
+    if as_json:
+        print(data.decode())
+        return
+    for name, value in msgspec.json.decode(data).items():
+        print(f"{name:24} {value}")
