@@ -78,6 +78,13 @@ def shared_data() -> Path:
     return SHARED_DATA
 
 
+@pytest.fixture(scope="session")
+def artifact_store(tmp_path_factory: pytest.TempPathFactory) -> LocalStore:
+    """A store with one small artifact in production; read only."""
+    store, _ = night_over(tmp_path_factory.mktemp("trained"), past())
+    return store
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "real(reason): runs on Apache Kafka and Redis only")
 
