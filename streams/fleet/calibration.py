@@ -68,14 +68,15 @@ FAMILY_HARDWARE = 0.10
 DRIFT_PER_DAY = 0.008
 JUMPS_PER_DAY = 0.005
 JUMP = 0.20
-DAY_EFFECT = 0.034  # median over families of what one day's data and neighbours do
-DAY_EFFECT_SPREAD = 1.15
+DAY_EFFECT = 0.028  # median over families of what one day's data and neighbours do
+DAY_EFFECT_SPREAD = 1.2
 
 # Noise of one run around its truth: the label noise.
-RUN_NOISE = 0.045
+RUN_NOISE = 0.044
 RUN_NOISE_SPREAD = 0.5
-SLOW_RUNS = 0.13
-SLOWDOWN = 0.4
+SLOW_RUNS = 0.10
+SLOWDOWN = 0.75  # mean of an exponential, cut at ...
+SLOWEST = 2.3  # ... a tenth of the speed
 
 # The lookup table of the marginals holds the keys that make this share of a window's attempts: 45 a day.
 TABLE_SHARE = 0.00185
@@ -118,7 +119,7 @@ POOLS: dict[str, Pool] = {
     "B200": Pool(0.04, 0.48, 0.6),
     "MI300X": Pool(0.06, -0.08, 0.25),
     "MI250X": Pool(0.03, -0.24, 0.08),
-    "MI325X": Pool(0.02, 1.14, 0.67),
+    "MI325X": Pool(0.02, 1.2, 0.67),
     "TPU-v4": Pool(0.03, -0.23, 0.37),
     "TPU-v5e": Pool(0.03, -1.07, -0.89),
     "TPU-v5p": Pool(0.02, -0.82, -0.23),
@@ -130,7 +131,7 @@ POOLS: dict[str, Pool] = {
     "A10": Pool(0.02, 0.35, 0.30),
     "L4": Pool(0.015, 0.33, 0.30),
     "T4": Pool(0.02, 0.75, 0.25),
-    "P100": Pool(0.01, 1.86, 0.38),
+    "P100": Pool(0.01, 1.84, 0.38),
     "RTX-A6000": Pool(0.015, -0.40, 0.00),
     "Quadro-RTX-8000": Pool(0.01, 1.82, 0.44),
 }

@@ -37,7 +37,8 @@ class Hidden:
 
     def noise(self, family: Ints, rng: np.random.Generator) -> Floats:
         """The label noise of one run of each family given: mostly narrow, some runs slow."""
-        slow = (rng.random(len(family)) < c.SLOW_RUNS) * rng.exponential(c.SLOWDOWN, len(family))
+        slowdown = np.minimum(rng.exponential(c.SLOWDOWN, len(family)), c.SLOWEST)
+        slow = (rng.random(len(family)) < c.SLOW_RUNS) * slowdown
         return np.asarray(rng.normal(0, 1, len(family)) * self.run_noise[family] - slow)
 
 
