@@ -1,5 +1,7 @@
 """Serving form of a model: an ONNX graph that ONNX Runtime runs on one thread."""
 
+import ctypes
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +49,7 @@ class Graph:
             self._session = onnxruntime.InferenceSession(data, _one_thread(), providers=["CPUExecutionProvider"])
         except Exception as error:  # ONNX Runtime's errors have no class in common.
             raise ValueError(f"{name}: ONNX Runtime {onnxruntime.__version__} cannot load it: {error}") from error
+        _give_back_memory()
         self.features = self._check_signature(name)
 
     def predict(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -73,6 +76,12 @@ class Graph:
 def _read(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(MAX_BYTES + 1)
+
+
+def _give_back_memory() -> None:
+    """Return to the system what loading has freed: 44 MB after 400 trees of 255 leaves (measured with glibc)."""
+    with suppress(AttributeError, OSError):  # Other C libraries have no such call.
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _one_thread() -> onnxruntime.SessionOptions:
