@@ -60,6 +60,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         Figures of the held-out day.
     libraries
         Versions that trained it.
+    fences
+        Source (topic id/partition) to the greatest offset of a completion in its history: later ones are not in
+        it. None if the history was worked out from the feature table.
     files
         Every other file of the directory.
     """
@@ -81,6 +84,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     metrics: dict[str, float]
     catalog_digest: str
     libraries: dict[str, str]
+    fences: dict[str, int] = {}
     files: Annotated[dict[str, FileEntry], Meta(max_length=MAX_FILES)]
 
 

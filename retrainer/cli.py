@@ -2,8 +2,9 @@
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -14,10 +15,10 @@ import typer
 
 from predictor.cli import fail
 from predictor.store import PointerMoved
-from schemas.events import THROUGHPUT
 
 if TYPE_CHECKING:
     from retrainer.night import Plan, Report
+    from retrainer.partitions import Partitions
     from streams.settings import Settings
 
 
@@ -32,19 +33,24 @@ def retrain(
         datetime | None, typer.Option("--date", formats=["%Y-%m-%d"], help="Night to run; today's by default.")
     ] = None,
     every: Annotated[Every | None, typer.Option(help="Keep running, one night a day at 00:30 UTC.")] = None,
-    target: Annotated[str, typer.Option(help="Prediction target.")] = THROUGHPUT,
+    target: Annotated[list[str] | None, typer.Option(help="Prediction target; all by default.")] = None,
     window: Annotated[int, typer.Option(min=2, help="Days before the night to learn from.")] = 30,
     recipe: Annotated[list[str] | None, typer.Option(help="Recipe to train; repeat for several.")] = None,
     keep_days: Annotated[int, typer.Option(min=1, help="Days that partitions are kept.")] = 90,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes that fit side by side.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Fits side by side.")] = 1,
+    backend: Annotated[
+        str, typer.Option(envvar="LEAP_JOBLIB_BACKEND", help="Where fits run: loky, dask, or any that joblib knows.")
+    ] = "loky",
     trial: Annotated[bool, typer.Option(help="Keep the artifact, but do not move production.")] = False,
     offline: Annotated[bool, typer.Option(help="Use the partitions as they are: no Kafka, no Redis.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
 ) -> None:
     """Train on the window before the night, publish the champion, move production if it is good enough."""
-    from retrainer.night import DEFAULT_RECIPES, Plan, report_path
-    from retrainer.schedule import Busy, run_daily
-    from retrainer.window import NothingToLearn
+    from retrainer.fits import fits_on
+    from retrainer.night import DEFAULT_RECIPES, Plan, report_name
+    from retrainer.partitions import Partitions
+    from retrainer.schedule import Busy, alone, run_daily
+    from streams.history import TARGETS
     from streams.logs import configure
     from streams.topics_cli import read_settings
 
@@ -52,34 +58,64 @@ def retrain(
     settings = read_settings()
     plan = Plan(
         night=night.date() if night else datetime.now(UTC).date(),
-        target=target,
         window_days=window,
         recipes=tuple(recipe or DEFAULT_RECIPES),
         keep_days=max(keep_days, window),
         promote=not trial,
         n_jobs=jobs,
     )
-    run = partial(_run, settings, offline=offline)
+    targets = tuple(target or TARGETS)
+    partitions = Partitions(settings.partitions)
+
+    def run(day: date) -> "list[Report]":
+        with alone(partitions.root), fits_on(backend):
+            plans = [replace(plan, night=day, target=name) for name in targets]
+            return _run_all(partial(_run, settings, partitions, offline=offline), plans)
+
+    def done(day: date) -> bool:
+        return all(partitions.files.names(report_name(name, day)) for name in targets)
+
     if every:
-        path = partial(report_path, Path(settings.partitions), plan.target)
-        run_daily(lambda day: run(replace(plan, night=day)), lambda day: path(day).exists())
+        run_daily(run, done)
     try:
-        report = run(plan)
-    except (Busy, NothingToLearn, PointerMoved) as error:
+        reports = run(plan.night)
+    except (Busy, NightFailed) as error:
         raise fail(str(error)) from None
-    print(msgspec.json.encode(report).decode() if as_json else summary(report))
+    print(msgspec.json.encode(reports).decode() if as_json else "\n".join(map(summary, reports)))
 
 
-def _run(settings: "Settings", plan: "Plan", offline: bool) -> "Report":
+class NightFailed(RuntimeError):
+    """Some targets have no artifact of this night; the text says which and why."""
+
+
+def _run_all(run: "Callable[[Plan], Report]", plans: "list[Plan]") -> "list[Report]":
+    """One night a target; one that fails does not hold up the others.
+
+    Raises
+    ------
+    NightFailed
+        After all have run, if any failed.
+    """
+    from retrainer.window import NothingToLearn
+
+    reports, failed = [], []
+    for plan in plans:
+        try:
+            reports.append(run(plan))
+        except (NothingToLearn, PointerMoved) as error:
+            failed.append(f"{plan.target}: {error}")
+    if failed:
+        raise NightFailed("\n".join([*map(summary, reports), *failed]))
+    return reports
+
+
+def _run(settings: "Settings", partitions: "Partitions", plan: "Plan", offline: bool) -> "Report":
     """One night over the configured places."""
     from predictor.store import open_store
     from retrainer import edges
     from retrainer.night import Night
-    from retrainer.partitions import Partitions
-    from retrainer.schedule import alone
     from schemas.hardware import load_catalog
 
-    partitions = Partitions(Path(settings.partitions))
     today = plan.night == datetime.now(UTC).date()
     night = Night(
         partitions,
@@ -90,13 +126,14 @@ def _run(settings: "Settings", plan: "Plan", offline: bool) -> "Report":
         snapshot=edges.snapshot(settings, plan.target) if today and not offline else None,
         announce=(lambda event: None) if offline else edges.announce(settings),
     )
-    with alone(partitions.root):
-        return night.run(plan)
+    return night.run(plan)
 
 
 def summary(report: "Report") -> str:
     """What a night did, in a few lines."""
     lines = [f"night {report.night}: {report.trained_on} attempts trained on, {report.held_out} held out"]
+    if report.missing_days:
+        lines.append(f"  {len(report.missing_days)} days have no attempts: {', '.join(report.missing_days)}")
     for row in report.recipes:
         found = row.all
         result = f"w20 {found.w20:5} w5 {found.w5:5} MdAPE {found.mdape:5}" if found else f"failed: {row.error}"
@@ -104,6 +141,14 @@ def summary(report: "Report") -> str:
     for name, found in (("lookup table", report.lookup), (f"{report.champion} there", report.champion_on_lookup)):
         if found:
             lines.append(f"  {name:20} w20 {found.w20:5} w5 {found.w5:5} of the attempts that the table covers")
+    if report.store:
+        lines.append(
+            f"  store: {report.store.equal:,} of {report.store.keys:,} keys as in the partitions, "
+            f"{report.store.ahead:,} observations ahead, {report.store.behind:,} behind, {report.store.unequal} unequal"
+        )
+    skewed = [f"{name} {found.differing}%" for name, found in report.skew.items() if found.differing]
+    if skewed:
+        lines.append(f"  served otherwise than recomputed: {', '.join(skewed)}")
     lines.append(f"{report.artifact}: {'promoted' if report.promoted else 'kept, not promoted'}: {report.reason}")
     return "\n".join(lines)
 

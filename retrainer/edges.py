@@ -6,15 +6,16 @@ from datetime import date
 import numpy as np
 import structlog
 
-from predictor.features.history import SECONDS_PER_DAY
-from predictor.snapshot import Snapshot, key_hash
+from predictor.snapshot import key_hash
+from retrainer import states
 from retrainer.partitions import Partitions
+from retrainer.states import Frozen
 from schemas.codec import MAX_DECODED_BYTES, Rejected, decode, encode
 from schemas.events import ArtifactPublished, JobAttempt
 from schemas.topics import ARTIFACTS, ATTEMPTS
 from streams.consume import BatchLoop, Message
 from streams.dead_letters import DeadLetters
-from streams.history_store import HistoryStore
+from streams.history_store import HistoryStore, Key
 from streams.kafka import CheckedProducer
 from streams.redis_client import connect
 from streams.settings import Settings
@@ -54,20 +55,28 @@ def absorb(settings: Settings, partitions: Partitions) -> Callable[[], list[date
     return run
 
 
-def snapshot(settings: Settings, target: str) -> Callable[[], Snapshot]:
-    """Make the step that freezes the statistics of the moment, while writers go on."""
+def snapshot(settings: Settings, target: str) -> Callable[[], Frozen]:
+    """Make the step that freezes the statistics of the moment, while writers go on.
 
-    def run() -> Snapshot:
+    All statistics of a family are read at one moment; those of different families are not.
+    """
+
+    def run() -> Frozen:
         store = HistoryStore(connect(settings.redis_url), settings.redis_prefix)
-        hashes: list[int] = []
-        rows: list[tuple[float, float, float, float, float]] = []
+        parts = [states.NONE]
+        fences: dict[str, int] = {}
         for bucket in store.buckets(target):
-            for key, found in bucket.statistics.items():
-                hashes.append(key_hash(key.kind, key.name, key.hardware_type))
-                rows.append((found.n, found.mean, found.deviation, found.last, found.last_at / SECONDS_PER_DAY))
-        return Snapshot.of(np.array(hashes, np.uint64), np.array(rows, dtype=np.float64).reshape(-1, 5))
+            rows = [(key_hash(*key), _family(key), *found) for key, found in bucket.statistics.items()]
+            parts.append(np.array(rows, states.RECORD))
+            fences |= {source: max(offset, fences.get(source, -1)) for source, offset in bucket.fences.items()}
+        return Frozen(np.concatenate(parts), fences)
 
     return run
+
+
+def _family(key: Key) -> int:
+    """Hash of the family that a key belongs to; 0 for a model type."""
+    return 0 if key.kind == "model_type" else key_hash("family", key.name)
 
 
 def announce(settings: Settings) -> Callable[[ArtifactPublished], None]:

@@ -4,6 +4,8 @@ Every step can be run again. Nothing before the move of the pointer touches prod
 atomic, so a crash at any step leaves production as it was and a rerun completes.
 """
 
+import hashlib
+import os
 import shutil
 import tempfile
 import time
@@ -17,13 +19,14 @@ import msgspec
 import structlog
 
 from predictor.jobs import HardwareTable
-from predictor.snapshot import Snapshot
 from predictor.store import ArtifactStore, prune
-from retrainer import publish
+from retrainer import publish, states
 from retrainer.compare import Row, compare
 from retrainer.evaluate import Scores
 from retrainer.partitions import Partitions, day_number
-from retrainer.window import open_window
+from retrainer.skew import Skew, skew
+from retrainer.states import Difference, Frozen
+from retrainer.window import Window, open_window
 from schemas.events import THROUGHPUT, ArtifactPublished
 from schemas.hardware import Catalog
 
@@ -60,13 +63,30 @@ class Plan:
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a night did; kept as JSON beside the partitions."""
+    """What a night did; kept as JSON beside the partitions.
+
+    Attributes
+    ----------
+    missing_days, doubts
+        Days without a partition, and why the window is not as usual: with a doubt nothing is promoted.
+    skew
+        History feature to how it was served on the held-out attempts and what it is recomputed.
+    store
+        The statistics in the store against those of the partitions; none if no store was asked.
+    fences
+        Source (topic id/partition) to the offset that the statistics in the artifact reach to.
+    keys
+        Keys in the artifact's snapshot.
+    seconds
+        Step to wall clock.
+    """
 
     night: str
     target: str
     window_from: str
     window_to: str
     missing_days: tuple[str, ...]
+    doubts: tuple[str, ...]
     trained_on: int
     held_out: int
     recipes: list[Row]
@@ -74,6 +94,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     lookup: Scores | None
     champion_on_lookup: Scores | None
     production: Scores | None
+    skew: dict[str, Skew]
+    store: Difference | None
+    fences: dict[str, int]
     artifact: str
     promoted: bool
     reason: str
@@ -100,7 +123,7 @@ class Night:
         store: ArtifactStore,
         catalog: Catalog,
         absorb: Callable[[], list[date]] = list,
-        snapshot: Callable[[], Snapshot] | None = None,
+        snapshot: Callable[[], Frozen] | None = None,
         announce: Callable[[ArtifactPublished], None] = lambda event: None,
     ) -> None:
         self._partitions = partitions
@@ -124,32 +147,33 @@ class Night:
         with self._step("absorb"):
             days = self._absorb()
             log.info("partitions written", days=len(days))
-        table = HardwareTable(self._catalog)
         with self._step("window"):
+            table = HardwareTable(self._catalog)
             window = open_window(self._partitions, plan.night, plan.window_days, table, plan.target)
             log.info("window read", training=len(window.training), held_out=len(window.held_out))
-        folder = Path(tempfile.mkdtemp(prefix="leap-night-"))
-        try:
+        with _folder(self._partitions, plan.target) as folder:
             with self._step("train"):
                 comparison = compare(window.training, window.held_out, plan.recipes, folder / "recipes", plan.n_jobs)
             with self._step("evaluate"):
                 pointer = self._store.pointer(plan.target)
                 serving = publish.production(self._store, plan.target)
                 production = publish.served_scores(serving, window.held_out) if serving else None
+                skews = skew(window.held_out)
             with self._step("snapshot"):
-                snapshot = self._snapshot() if self._snapshot else window.twin.snapshot(day_number(window.last))
+                frozen, difference = self._freeze(window)
+                snapshot = states.snapshot(frozen.records)
             with self._step("publish"):
-                artifact = publish.write(comparison, window, snapshot, self._catalog, plan.target, folder / "artifacts")
+                artifact = publish.write(
+                    comparison, window, snapshot, frozen.fences, self._catalog, plan.target, folder / "artifacts"
+                )
                 self._store.add(plan.target, artifact)
-                decision = publish.decide(comparison, production, pointer, plan.margin)
+                decision = publish.decide(comparison, production, pointer, plan.margin, window.doubts)
                 promoted = decision.promote and plan.promote
                 if promoted:
                     publish.move(self._store, plan.target, artifact.name, decision.reason, pointer)
                 reason = decision.reason if plan.promote else f"trial run; otherwise: {decision.reason}"
                 self._announce(_announcement(plan.target, artifact.name, promoted, reason, comparison.champion))
                 log.info("artifact published", artifact=artifact.name, promoted=promoted, reason=reason)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
         with self._step("prune"):
             self._partitions.prune(plan.night - timedelta(days=plan.keep_days))
             prune(self._store, plan.target, plan.keep_artifacts)
@@ -159,6 +183,7 @@ class Night:
             window_from=window.first.isoformat(),
             window_to=window.last.isoformat(),
             missing_days=tuple(day.isoformat() for day in window.missing),
+            doubts=window.doubts,
             trained_on=len(window.training),
             held_out=len(window.held_out),
             recipes=comparison.table,
@@ -166,14 +191,28 @@ class Night:
             lookup=comparison.lookup,
             champion_on_lookup=comparison.champion_on_lookup,
             production=production,
+            skew=skews,
+            store=difference,
+            fences=frozen.fences,
             artifact=artifact.name,
             promoted=promoted,
             reason=reason,
             keys=len(snapshot),
-            seconds=self._seconds,
+            seconds=dict(self._seconds),
         )
-        self._write(report, plan.night)
+        with self._step("report"):
+            data = msgspec.json.format(msgspec.json.encode(report), indent=1)
+            self._partitions.files.write(report_name(plan.target, plan.night), data)
         return report
+
+    def _freeze(self, window: Window) -> tuple[Frozen, Difference | None]:
+        """The statistics to publish, and how those of the store differ from the partitions'."""
+        if not self._snapshot:
+            return Frozen(window.twin.records(day_number(window.last))), None
+        frozen = self._snapshot()
+        found = states.difference(frozen.records, window.twin.records(day_number(window.last) + 1))
+        log.info("store compared with partitions", **msgspec.structs.asdict(found))
+        return frozen, found
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
@@ -183,15 +222,24 @@ class Night:
         self._seconds[name] = round(time.monotonic() - started, 2)
         log.info("step finished", step=name, seconds=self._seconds[name])
 
-    def _write(self, report: Report, night: date) -> None:
-        path = report_path(self._partitions.root, report.target, night)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1))
+
+def report_name(target: str, night: date) -> str:
+    """Name of the report of a night, beside the partitions."""
+    return f"reports/{target}-{night.isoformat()}.json"
 
 
-def report_path(root: Path, target: str, night: date) -> Path:
-    """Where the report of a night is, beside the partitions under `root`."""
-    return root / "reports" / f"{target}-{night.isoformat()}.json"
+@contextmanager
+def _folder(partitions: Partitions, target: str) -> Iterator[Path]:
+    """A folder for what is not published yet; what a killed night left in it goes."""
+    name = hashlib.sha256(f"{os.getuid()}:{partitions.root}:{target}".encode()).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / f"leap-night-{name}"
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 def _announcement(target: str, artifact: str, promoted: bool, reason: str, champion: Row) -> ArtifactPublished:

@@ -1,15 +1,16 @@
 """Daily partitions of the feature table: Parquet, one directory a day, a day being when attempts finished."""
 
-import os
-import shutil
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 
 from predictor.features.history import SECONDS_PER_DAY
+from retrainer.files import open_files
 from retrainer.table import frame, normalise
 from schemas.events import JobAttempt
 
@@ -17,27 +18,36 @@ FILE = "attempts.parquet"
 
 
 class Partitions:
-    """Partitions under a directory.
+    """Partitions under a directory or an fsspec URL.
 
     Parameters
     ----------
     root
         Holds ``day=YYYY-MM-DD/attempts.parquet``.
+
+    Attributes
+    ----------
+    files
+        All files under the root: reports and statistics lie beside the partitions.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: str | Path) -> None:
         self.root = root
+        self.files = open_files(root)
 
     def days(self) -> list[date]:
         """Days that have a partition, in order."""
-        names = (path.parent.name.removeprefix("day=") for path in self.root.glob(f"day=*/{FILE}"))
-        return sorted(date.fromisoformat(name) for name in names)
+        names = self.files.names(f"day=*/{FILE}")
+        return [date.fromisoformat(name.split("/")[0].removeprefix("day=")) for name in names]
 
     def read(self, days: Iterable[date], columns: list[str] | None = None) -> pd.DataFrame:
-        """Rows of those of `days` that there are, in order of day, then of finish."""
-        parts = [pd.read_parquet(self._path(day), columns=columns) for day in sorted(days) if self._path(day).exists()]
+        """Rows of those of `days` that there are, in order of day, then of finish.
+
+        A column that a partition does not have is missing in its rows.
+        """
+        parts = [part for day in sorted(days) if (part := self._read(day, columns)) is not None]
         rows = pd.concat(parts, ignore_index=True) if parts else frame(())
-        return rows if columns else normalise(rows)
+        return rows.reindex(columns=columns) if columns else normalise(rows)
 
     def merge(self, rows: pd.DataFrame) -> list[date]:
         """Add rows to the partitions of their days; of one attempt the last row stays.
@@ -58,7 +68,7 @@ class Partitions:
             merged = pd.concat([self.read([day]), rows[day_number == number]], ignore_index=True)
             merged = merged.drop_duplicates("attempt_id", keep="last")
             merged = normalise(merged.sort_values(["finished_at", "attempt_id"], kind="stable"))
-            self._write(day, merged)
+            self.files.write(_name(day), merged.to_parquet(index=False, compression="zstd"))
             written.append(day)
         return written
 
@@ -70,20 +80,20 @@ class Partitions:
         """Remove the partitions of days before `before`."""
         doomed = [day for day in self.days() if day < before]
         for day in doomed:
-            shutil.rmtree(self._path(day).parent)
+            self.files.remove(_name(day))
         return doomed
 
-    def _path(self, day: date) -> Path:
-        return self.root / f"day={day.isoformat()}" / FILE
+    def sizes(self) -> dict[date, int]:
+        """Day to the length of its partition in bytes, which tells whether it has changed."""
+        return {day: self.files.size(_name(day)) for day in self.days()}
 
-    def _write(self, day: date, rows: pd.DataFrame) -> None:
-        path = self._path(day)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{FILE}.draft")
-        rows.to_parquet(draft, index=False, compression="zstd")
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        draft.replace(path)
+    def _read(self, day: date, columns: list[str] | None) -> pd.DataFrame | None:
+        try:
+            file = pq.ParquetFile(BytesIO(self.files.read(_name(day))))
+        except FileNotFoundError:
+            return None
+        kept = [name for name in columns if name in file.schema_arrow.names] if columns else None
+        return file.read(kept).to_pandas()
 
 
 def day_of(number: int) -> date:
@@ -94,3 +104,7 @@ def day_of(number: int) -> date:
 def day_number(day: date) -> int:
     """Days from the epoch to a date."""
     return (day - date(1970, 1, 1)).days
+
+
+def _name(day: date) -> str:
+    return f"day={day.isoformat()}/{FILE}"

@@ -1,6 +1,7 @@
 """Publishing: write the artifact, decide whether production moves to it, and move the pointer."""
 
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version as installed
@@ -36,7 +37,13 @@ class Decision:
 
 
 def write(
-    comparison: Comparison, window: Window, snapshot: Snapshot, catalog: Catalog, target: str, folder: Path
+    comparison: Comparison,
+    window: Window,
+    snapshot: Snapshot,
+    fences: dict[str, int],
+    catalog: Catalog,
+    target: str,
+    folder: Path,
 ) -> Path:
     """Write the champion, its snapshot and the catalog as one artifact under `folder`."""
     features = matrix.names(comparison.vocabulary)
@@ -57,6 +64,7 @@ def write(
         metrics=_metrics(comparison.champion.all),
         catalog_digest=catalog.digest,
         libraries={name: installed(name) for name in LIBRARIES} | {"python": platform.python_version()},
+        fences=fences,
         files={},
     )
 
@@ -87,7 +95,9 @@ def served_scores(artifact: Artifact, held_out: Data) -> Scores | None:
     return scores(predicted, np.exp(held_out.y))
 
 
-def decide(comparison: Comparison, serving: Scores | None, pointer: Pointer | None, margin: float) -> Decision:
+def decide(
+    comparison: Comparison, serving: Scores | None, pointer: Pointer | None, margin: float, doubts: Sequence[str] = ()
+) -> Decision:
     """The promotion gate.
 
     Parameters
@@ -96,11 +106,15 @@ def decide(comparison: Comparison, serving: Scores | None, pointer: Pointer | No
         Scores of the model in production on the same attempts.
     margin
         Points of w20 that the new model may be worse by.
+    doubts
+        Why the window is not as usual.
     """
     found = comparison.champion.all
     assert found is not None
     if pointer and pointer.pinned:
         return Decision(False, f"production is pinned to {pointer.version}")
+    if doubts:
+        return Decision(False, "; ".join(doubts))
     if serving and found.w20 < serving.w20 - margin:
         return Decision(False, f"w20 {found.w20} is worse than production's {serving.w20} by more than {margin}")
     beaten, baseline = comparison.champion_on_lookup, comparison.lookup

@@ -1,7 +1,9 @@
 """The built-in schedule: one night a day, at most one at a time, a missed one made up for."""
 
 import fcntl
+import hashlib
 import random
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,16 +27,23 @@ class Busy(RuntimeError):
 
 
 @contextmanager
-def alone(root: Path) -> Iterator[None]:
+def alone(root: str | Path) -> Iterator[None]:
     """Hold the lock of the partitions under `root`.
+
+    It lies beside them, or on this machine if they are in a remote store: there, let one machine run nights.
 
     Raises
     ------
     Busy
         If another process holds it.
     """
-    root.mkdir(parents=True, exist_ok=True)
-    with (root / ".night.lock").open("w") as lock:
+    if isinstance(root, str) and "://" in root:
+        digest = hashlib.sha256(root.encode()).hexdigest()[:16]
+        path = Path(tempfile.gettempdir()) / f"leap-night-{digest}.lock"
+    else:
+        path = Path(root) / ".night.lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -4,15 +4,15 @@ A training row must see what serving would have seen: the snapshot published bef
 that finished by the end of the day before, and not a running value that already holds its own day.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from predictor.features.history import KINDS, SECONDS_PER_DAY, STATISTICS, Statistics
 from predictor.jobs import Floats
-from predictor.snapshot import Snapshot, key_hash
+from predictor.snapshot import Hashes, Snapshot
+from retrainer import states
+from retrainer.states import Records
 
 Ints = NDArray[np.int64]
 #: Columns that make up a key of each kind.
@@ -21,29 +21,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "family_hardware": ("family", "hardware_type"),
     "model_type": ("model_type",),
 }
-
-
-@dataclass(frozen=True)
-class _States:
-    """Statistics of the keys of one kind at the end of each day on which they changed, by key and day."""
-
-    keys: pd.Index
-    place: Ints  # key x days + day, ascending
-    days: int
-    first_day: int
-    statistics: Floats
-
-    def at_end_of(self, key: Ints, day: Ints) -> Statistics:
-        """(n, 5) state of `key` at the end of `day`; NaN where it had none. Key -1 is unknown."""
-        rows = np.full((len(key), len(STATISTICS)), np.nan, dtype=np.float32)
-        if not len(self.place):
-            return rows
-        wanted = key * self.days + np.clip(day - self.first_day, -1, self.days - 1)
-        found = np.searchsorted(self.place, wanted, side="right") - 1
-        known = (found >= 0) & (key >= 0) & (day >= self.first_day)
-        known &= self.place[np.maximum(found, 0)] // self.days == key
-        rows[known] = self.statistics[found[known]]
-        return rows
+#: Columns that the twin needs, beside the target.
+NEEDED: tuple[str, ...] = ("family", "hardware_type", "model_type", "finished_at")
 
 
 class Twin:
@@ -52,80 +31,69 @@ class Twin:
     Parameters
     ----------
     rows
-        Attempts with ``finished_at`` and the columns of `COLUMNS`.
+        Attempts with the columns of `NEEDED`.
     y
         (n,) ln of the target; rows without one do not count.
+    before
+        Statistics of what finished before the first of them.
     """
 
-    def __init__(self, rows: pd.DataFrame, y: Floats) -> None:
-        usable = ~np.isnan(y)
-        rows, y = rows[usable], y[usable]
-        self._states = {kind: _states(_index(rows, kind), rows["finished_at"].to_numpy(float), y) for kind in KINDS}
+    def __init__(self, rows: pd.DataFrame, y: Floats, before: Records = states.NONE) -> None:
+        records, last = states.running(np.concatenate([before, observations(rows, y)]))
+        day = _day(records["last_at"])
+        ends = last | np.r_[day[1:] != day[:-1], last[-1:]]
+        self._records, day = records[ends], day[ends]
+        self._keys, code = np.unique(self._records["key"], return_inverse=True)
+        self._first_day = int(day.min()) if len(day) else 0
+        self._days = int(day.max()) - self._first_day + 1 if len(day) else 1
+        self._place: Ints = code.astype(np.int64) * self._days + (day - self._first_day)
+        self._statistics = states.statistics(self._records)
 
     def at_launch(self, rows: pd.DataFrame) -> dict[str, Statistics]:
-        """Kind to (n, 5) statistics as known when each row was submitted."""
+        """Kind to (n, 5) statistics as known when each row was submitted; NaN is no history."""
         yesterday = _day(rows["submitted_at"].to_numpy(float)) - 1
-        return {
-            kind: states.at_end_of(states.keys.get_indexer(_index(rows, kind)), yesterday)
-            for kind, states in self._states.items()
-        }
+        found = {}
+        for kind in KINDS:
+            place = self._find(_hashes(rows, kind), yesterday)
+            found[kind] = np.full((len(rows), len(STATISTICS)), np.nan, dtype=np.float32)
+            found[kind][place >= 0] = self._statistics[place[place >= 0]]
+        return found
+
+    def records(self, day: int) -> Records:
+        """Statistics at the end of `day` (days since the epoch)."""
+        place = self._find(self._keys, np.full(len(self._keys), day))
+        found: Records = self._records[place[place >= 0]]
+        return found
 
     def snapshot(self, day: int) -> Snapshot:
         """The snapshot at the end of `day` (days since the epoch)."""
-        hashes: list[int] = []
-        blocks = []
-        for kind, states in self._states.items():
-            keys = np.arange(len(states.keys), dtype=np.int64)
-            found = states.at_end_of(keys, np.full(len(keys), day))
-            known = ~np.isnan(found[:, 0])
-            names = states.keys[known]
-            hashes += [key_hash(kind, *(name if isinstance(name, tuple) else (name,))) for name in names]
-            blocks.append(found[known])
-        return Snapshot.of(np.array(hashes, dtype=np.uint64), np.concatenate(blocks))
+        return states.snapshot(self.records(day))
+
+    def _find(self, keys: Hashes, day: Ints) -> Ints:
+        """(n,) position of the record of a key at the end of a day; -1 where there is none."""
+        if not len(self._place):
+            return np.full(len(keys), -1)
+        code = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        wanted = code * self._days + np.minimum(day - self._first_day, self._days - 1)
+        found = np.searchsorted(self._place, wanted, side="right") - 1
+        known = (self._keys[code] == keys) & (day >= self._first_day) & (found >= 0)
+        known &= self._place[np.maximum(found, 0)] // self._days == code
+        return np.where(known, found, -1)
+
+
+def observations(rows: pd.DataFrame, y: Floats) -> Records:
+    """One record an attempt with a target and key."""
+    usable = ~np.isnan(y)
+    rows, y = rows[usable], y[usable]
+    at = rows["finished_at"].to_numpy(float)
+    family = _hashes(rows, "family")
+    of_family = {"family": family, "family_hardware": family, "model_type": np.zeros_like(family)}
+    return np.concatenate([states.observed(_hashes(rows, kind), of_family[kind], y, at) for kind in KINDS])
 
 
 def _day(at: Floats) -> Ints:
     return np.floor(at / SECONDS_PER_DAY).astype(np.int64)
 
 
-def _index(rows: pd.DataFrame, kind: str) -> pd.Index:
-    columns = COLUMNS[kind]
-    index: pd.Index
-    if len(columns) == 1:
-        index = pd.Index(rows[columns[0]].to_numpy(dtype=object))
-    else:
-        index = pd.MultiIndex.from_frame(rows[list(columns)].astype(object))
-    return index
-
-
-def _states(index: pd.Index, at: Floats, y: Floats) -> _States:
-    """Cumulate over the days of every key at once.
-
-    Sums are taken of y minus the key's mean over all days, which keeps them as exact as Welford's updates:
-    what is squared is a difference, never y itself.
-    """
-    codes, keys = pd.factorize(index)
-    day = _day(at)
-    first_day = int(day.min()) if len(day) else 0
-    days = int(day.max()) - first_day + 1 if len(day) else 1
-    order = np.lexsort((y, at, codes))
-    code, y, at, day = codes[order].astype(np.int64), y[order], at[order], day[order]
-    place = code * days + (day - first_day)
-    ends = np.flatnonzero(np.r_[place[1:] != place[:-1], True]) if len(place) else np.zeros(0, np.intp)
-    starts = np.searchsorted(code, np.arange(len(keys)))
-    center = np.bincount(code, y, len(keys)) / np.maximum(np.bincount(code, minlength=len(keys)), 1)
-    difference = y - center[code]
-    count = np.arange(1, len(y) + 1) - starts[code]
-    total = _running(difference, starts, code)
-    squares = _running(difference**2, starts, code)
-    variance = np.maximum(squares - total**2 / count, 0.0) / np.maximum(count - 1, 1)
-    deviation = np.where(count > 1, np.sqrt(variance), np.nan)
-    statistics = np.column_stack((count, center[code] + total / count, deviation, y, at / SECONDS_PER_DAY))
-    return _States(keys, place[ends], days, first_day, statistics[ends])
-
-
-def _running(values: Floats, starts: NDArray[np.intp], code: Ints) -> Floats:
-    """Cumulative sum that starts anew at each key."""
-    total = np.cumsum(values)
-    before = np.where(starts > 0, total[np.maximum(starts - 1, 0)], 0.0) if len(total) else np.zeros(len(starts))
-    return np.asarray(total - before[code])
+def _hashes(rows: pd.DataFrame, kind: str) -> Hashes:
+    return states.hashes(kind, *(rows[name] for name in COLUMNS[kind]))

@@ -3,19 +3,20 @@
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+import numpy as np
 import pandas as pd
 
 from predictor.features.history import SECONDS_PER_DAY
 from predictor.jobs import HardwareTable
+from retrainer.carried import Carried
 from retrainer.partitions import Partitions, day_number
-from retrainer.table import log_target
+from retrainer.table import MEASURED, log_target
 from retrainer.training import Data, prepare
-from retrainer.twin import Twin
+from retrainer.twin import NEEDED, Twin
+from retrainer.usual import doubts
 
 #: Attempts that the held-out days must have together; a quiet day takes the day before it along.
 LEAST_HELD_OUT = 200
-#: Columns that running statistics need of a day before the window.
-_HISTORY_COLUMNS = ["family", "hardware_type", "model_type", "finished_at"]
 
 
 class NothingToLearn(ValueError):
@@ -32,15 +33,18 @@ class Window:
         First day, and the day before the night.
     missing
         Days of the window without a partition.
+    doubts
+        Why its rows are not to be trusted, if they are not.
     training, held_out
         Attempts submitted before and on the held-out days.
     twin
-        Offline statistics over everything that finished by `last`.
+        Offline statistics over everything that has finished.
     """
 
     first: date
     last: date
     missing: tuple[date, ...]
+    doubts: tuple[str, ...]
     training: Data
     held_out: Data
     twin: Twin
@@ -48,6 +52,8 @@ class Window:
 
 def open_window(partitions: Partitions, night: date, days: int, table: HardwareTable, target: str) -> Window:
     """Read the `days` days before `night`, with their history as known at each launch.
+
+    An attempt that finished in the window but was submitted before it is history, not a row to learn from.
 
     Raises
     ------
@@ -57,9 +63,12 @@ def open_window(partitions: Partitions, night: date, days: int, table: HardwareT
     first, last = night - timedelta(days=days), night - timedelta(days=1)
     present = partitions.days()
     wanted = [first + timedelta(days=offset) for offset in range(days)]
-    rows = partitions.read(day for day in present if first <= day <= last)
-    twin = _twin(partitions, [day for day in present if day < first], rows, target)
-    data = prepare(rows, table, twin, target)
+    missing = tuple(day for day in wanted if day not in present)
+    rows = partitions.read(wanted).drop_duplicates("attempt_id", keep="last", ignore_index=True)
+    twin = _twin(partitions, rows, first, night, target)
+    gaps = [day for day in missing if present and day > present[0]]
+    reasons = doubts(rows, log_target(rows, target), gaps, last)
+    data = prepare(rows[rows["submitted_at"] >= day_number(first) * SECONDS_PER_DAY], table, twin, target)
     start = _held_out_from(data, night)
     training, held_out = data.where(data.submitted_day < start), data.where(data.submitted_day >= start)
     if not len(training) or not len(held_out):
@@ -67,14 +76,15 @@ def open_window(partitions: Partitions, night: date, days: int, table: HardwareT
             f"{len(data)} attempts with a positive {target} from {first} to {last}, {len(held_out)} of them held out: "
             "nothing to train on. Check `leap worker joiner`, or widen the window with --window"
         )
-    return Window(first, last, tuple(day for day in wanted if day not in present), training, held_out, twin)
+    return Window(first, last, missing, reasons, training, held_out, twin)
 
 
-def _twin(partitions: Partitions, earlier: list[date], rows: pd.DataFrame, target: str) -> Twin:
-    measured = f"measured_{target}"
-    before = partitions.read(earlier, columns=[*_HISTORY_COLUMNS, measured]) if earlier else rows.iloc[:0]
-    everything = pd.concat([before, rows], ignore_index=True)
-    return Twin(everything, log_target(everything, target))
+def _twin(partitions: Partitions, rows: pd.DataFrame, first: date, night: date, target: str) -> Twin:
+    """What finished since midnight is in it too: no row sees that, but the store has it."""
+    columns = [*NEEDED, MEASURED + target]
+    today = partitions.read([night], columns=columns)
+    everything = pd.concat([rows.reindex(columns=columns), today], ignore_index=True) if len(today) else rows
+    return Twin(everything, log_target(everything, target), Carried(partitions, target).before(first))
 
 
 def _held_out_from(data: Data, night: date) -> int:
@@ -83,6 +93,5 @@ def _held_out_from(data: Data, night: date) -> int:
     start = day_number(night) - 1
     if len(data):
         start = min(start, int(data.rows["submitted_at"].max() // SECONDS_PER_DAY))
-    while int((data.submitted_day >= start).sum()) < enough:
-        start -= 1
-    return start
+    count = np.bincount(np.maximum(start - data.submitted_day, 0), minlength=1).cumsum()
+    return start - int(np.searchsorted(count, enough))

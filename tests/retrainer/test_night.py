@@ -11,14 +11,14 @@ import pytest
 from predictor import artifact as artifacts
 from predictor.features.history import Imputed
 from predictor.interval import Interval
-from predictor.snapshot import Snapshot
 from predictor.store import LocalStore, Pointer, PointerMoved
 from predictor.vocabulary import Vocabulary
 from retrainer import compare, publish
 from retrainer.evaluate import Scores
-from retrainer.night import Night, Plan, Report, report_path
+from retrainer.night import Night, Plan, Report, report_name
 from retrainer.partitions import Partitions
 from retrainer.recipes import RECIPES, Recipe
+from retrainer.states import NONE, RECORD, Frozen
 from retrainer.window import NothingToLearn
 from schemas.events import THROUGHPUT, ArtifactPublished
 from tests.artifacts import NIGHT, past
@@ -49,17 +49,21 @@ def test_the_champion_is_published_and_told(places: tuple[Partitions, LocalStore
     assert report.trained_on + report.held_out == len(partitions.read(partitions.days()))
     assert report.recipes[0].all is not None
     assert report.recipes[0].all.w20 > 80, "noise is 3%"
-    kept = report_path(partitions.root, THROUGHPUT, NIGHT)
-    assert msgspec.json.decode(kept.read_bytes(), type=Report).artifact == report.artifact
+    kept = partitions.files.read(report_name(THROUGHPUT, NIGHT))
+    assert msgspec.json.decode(kept, type=Report) == report
 
 
 def test_the_snapshot_in_the_artifact_is_that_of_the_store(places: tuple[Partitions, LocalStore]) -> None:
-    frozen = Snapshot.of(np.array([7, 3], np.uint64), np.ones((2, 5)))
+    records = np.array([(7, 7, 2.0, 5.0, 0.5, 5.5, 86_400.0), (3, 0, 1.0, 4.0, 0.0, 4.0, 0.0)], RECORD)
     partitions, store = places
-    report = Night(partitions, store, CATALOG, snapshot=lambda: frozen).run(PLAN)
-    loaded = artifacts.load(store.folder(THROUGHPUT, report.artifact)).snapshot
-    assert loaded.hashes.tolist() == [3, 7]
+    report = Night(partitions, store, CATALOG, snapshot=lambda: Frozen(records, {"topic/0": 41})).run(PLAN)
+    loaded = artifacts.load(store.folder(THROUGHPUT, report.artifact))
+    assert loaded.snapshot.hashes.tolist() == [3, 7]
+    np.testing.assert_allclose(loaded.snapshot.statistics[1], [2.0, 5.0, 0.5**0.5, 5.5, 1.0], rtol=1e-6)
+    assert loaded.manifest.fences == report.fences == {"topic/0": 41}
     assert report.keys == 2
+    assert report.store is not None
+    assert (report.store.ahead, report.store.equal) == (3, 0)
 
 
 def test_a_trial_run_leaves_production_alone(places: tuple[Partitions, LocalStore]) -> None:
@@ -93,14 +97,14 @@ def test_a_rival_that_moved_the_pointer_first_wins(places: tuple[Partitions, Loc
     partitions, store = places
     first = Night(partitions, store, CATALOG).run(PLAN)
 
-    def overtake() -> Snapshot:
+    def overtake() -> Frozen:
         now = store.pointer(THROUGHPUT)
         assert now is not None
         store.add(THROUGHPUT, store.folder(THROUGHPUT, first.artifact))
         rival = store.root / THROUGHPUT / "rival"
         store.folder(THROUGHPUT, first.artifact).rename(rival)
         store.move(THROUGHPUT, Pointer(version="rival", reason="test", moved_at=datetime.now(UTC)), now.version)
-        return Snapshot.empty()
+        return Frozen(NONE)
 
     with pytest.raises(PointerMoved, match="another writer won"):
         Night(partitions, store, CATALOG, snapshot=overtake).run(PLAN)

@@ -1,0 +1,68 @@
+"""Whether the rows of a window are as usual: if not, a night keeps its artifact but does not promote it."""
+
+from collections.abc import Sequence
+from datetime import date
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from predictor.features.history import SECONDS_PER_DAY
+from predictor.jobs import Floats
+from retrainer.partitions import day_number
+
+#: Days that may be missing between the first and the last of a window.
+MAX_MISSING = 3
+#: Share of a usual day's attempts below which a day is suspicious: weekends of real clusters stay above it.
+LEAST_SHARE = 0.25
+#: Shift of the median of ln target, and share of attempts on other hardware or of other model types than
+#: usual, above which a day is suspicious. On the simulated fleet the greatest of 30 days are 0.2 and 0.2.
+MOST_SHIFT = 1.0
+MOST_MOVED = 0.5
+#: Earlier days needed to tell what is usual.
+LEAST_DAYS = 3
+
+
+def doubts(rows: pd.DataFrame, y: Floats, gaps: Sequence[date], last: date) -> tuple[str, ...]:
+    """Why a window should not move production; nothing if all is as usual.
+
+    Parameters
+    ----------
+    rows
+        Attempts with ``finished_at``, ``model_type`` and ``hardware_type``.
+    y
+        (n,) ln of the target, NaN where it was not measured.
+    gaps
+        Days without a partition after the first that has one.
+    last
+        The window's last day.
+    """
+    day = np.floor(rows["finished_at"].to_numpy(float) / SECONDS_PER_DAY).astype(int)
+    usable = ~np.isnan(y)
+    day, y, rows = day[usable], y[usable], rows[usable]
+    found = []
+    if len(gaps) > MAX_MISSING:
+        found.append(f"{len(gaps)} days are missing ({', '.join(map(str, gaps))}), more than {MAX_MISSING}")
+    newest = day == day_number(last)
+    earlier = pd.Series(y[~newest]).groupby(day[~newest])
+    if earlier.ngroups >= LEAST_DAYS:
+        found += _unlike(rows, y, newest, float(earlier.size().median()), float(earlier.median().median()), last)
+    return tuple(found)
+
+
+def _unlike(
+    rows: pd.DataFrame, y: Floats, newest: NDArray[np.bool_], count: float, middle: float, last: date
+) -> list[str]:
+    """How the newest day differs from the days before it, which have `count` attempts around `middle`."""
+    if newest.sum() < LEAST_SHARE * count:
+        return [f"{last} has {newest.sum()} attempts with the target, where a day has {count:.0f}"]
+    found = []
+    shift = float(np.median(y[newest])) - middle
+    if abs(shift) > MOST_SHIFT:
+        found.append(f"the median of {last} is {np.exp(shift):.3g} times that of other days")
+    for column in ("hardware_type", "model_type"):
+        usual = rows[column][~newest].value_counts(normalize=True)
+        moved = 0.5 * float(rows[column][newest].value_counts(normalize=True).sub(usual, fill_value=0.0).abs().sum())
+        if moved > MOST_MOVED:
+            found.append(f"{moved:.0%} of the attempts of {last} have another {column} than is usual")
+    return found

@@ -1,0 +1,19 @@
+from types import TracebackType
+from typing import Self
+
+class LocalCluster:
+    scheduler_address: str
+    def __init__(
+        self, *, n_workers: int, threads_per_worker: int, processes: bool, dashboard_address: str | None
+    ) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+class Client:
+    def __init__(self, address: str | None = ...) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
