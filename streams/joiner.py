@@ -87,7 +87,7 @@ class PartStore:
                     [seen.get(attempt_id, {}).get("n", ""), *chain.from_iterable(parts[attempt_id].items())]
                     for attempt_id in attempt_ids
                 ]
-                pipeline.eval(_script, len(keys), *keys, *_arguments, msgspec.msgpack.encode(new))
+                pipeline.execute_command("EVAL", _script, len(keys), *keys, *_arguments, msgspec.msgpack.encode(new))
             replies = pipeline.execute()
         return {
             attempt_id: dict(zip(found[::2], found[1::2], strict=True))

