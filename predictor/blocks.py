@@ -16,6 +16,8 @@ from predictor.units import Units
 
 #: Landmarks stop where less than this share of the variance is left to explain.
 TOLERANCE = 1e-6
+#: Configurations of a model type that landmarks are chosen from, evenly over time.
+CANDIDATES = 1500
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Part:
         (n,) their positions among all units.
     landmarks
         (m,) positions within `rows`.
+    whiten
+        See `Block`.
     local
         (n, m) features of the model type's own process.
     left
@@ -41,6 +45,7 @@ class Part:
     rows: Indices
     points: Points
     landmarks: Indices
+    whiten: Floats
     local: Floats
     left: Floats
     shared: Floats
@@ -65,10 +70,9 @@ class Part:
 
     def block(self, solved: "Solved", weights: Floats) -> Block:
         """The serving form, given the mean of the shared weights."""
-        lower = self.local[self.landmarks]
         return Block(
             landmarks=self.points.take(self.landmarks),
-            whiten=np.asarray(np.linalg.inv(lower).T, dtype=float),
+            whiten=self.whiten,
             weights=solved.own - solved.coupling @ weights,
             root=solved.root,
             coupling=solved.coupling,
@@ -109,9 +113,10 @@ class Solved:
 def part_of(kernel: Kernel, shared: Shared, units: Units, rows: Indices, mean: float, most: int) -> Part:
     """Features of the units of one model type at `rows`."""
     points = units.points.take(rows)
-    landmarks, local = select_landmarks(kernel, points, most)
+    landmarks, whiten = select_landmarks(kernel, points, most)
+    local = kernel(points, points.take(landmarks)) @ whiten
     left = np.maximum(kernel.diagonal(points) - np.square(local).sum(axis=1), 0.0)
-    return Part(rows, points, landmarks, local, left, shared(points), units.y[rows] - mean)
+    return Part(rows, points, landmarks, whiten, local, left, shared(points), units.y[rows] - mean)
 
 
 def shared_posterior(solved: Sequence[Solved]) -> tuple[Floats, Floats]:
@@ -122,22 +127,24 @@ def shared_posterior(solved: Sequence[Solved]) -> tuple[Floats, Floats]:
 
 
 def select_landmarks(kernel: Kernel, points: Points, most: int) -> tuple[Indices, Floats]:
-    """(m,) rows and (n, m) features, lower triangular at those rows: Cholesky with the largest remainder first.
+    """(m,) rows, and the (m, m) matrix that makes covariance with them independent features.
 
-    Inner products of the features are the covariance, exactly where m = n.
+    Pivoted Cholesky: the configuration that the landmarks so far explain least comes next, until they explain all.
     """
-    left = kernel.diagonal(points)
+    candidates = np.unique(np.linspace(0, len(points) - 1, min(CANDIDATES, len(points))).astype(np.intp))
+    covariance = kernel(points.take(candidates), points.take(candidates))
+    left = np.diag(covariance).copy()
     enough = TOLERANCE * left.max(initial=0.0)
-    features = np.zeros((len(points), min(most, len(points))))
+    features = np.zeros((len(candidates), min(most, len(candidates))))
     chosen: list[int] = []
     for step in range(features.shape[1]):
         pivot = int(left.argmax())
         if left[pivot] <= enough:
             break
-        column = kernel(points, points.take(np.array([pivot])))[:, 0]
-        column -= features[:, :step] @ features[pivot, :step]
+        column = covariance[:, pivot] - features[:, :step] @ features[pivot, :step]
         features[:, step] = column / np.sqrt(column[pivot])
         left = np.maximum(left - features[:, step] ** 2, 0.0)
         left[pivot] = 0.0
         chosen.append(pivot)
-    return np.array(chosen, dtype=np.intp), features[:, : len(chosen)]
+    root = np.tril(features[chosen, : len(chosen)])
+    return candidates[chosen], np.asarray(np.linalg.inv(root).T, dtype=float)

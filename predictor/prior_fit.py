@@ -17,7 +17,6 @@ from schemas.hardware import SPECIFICATIONS
 
 #: Degrees of freedom of the noise: a few measurements are far off, and must not bend what is near them.
 FREEDOM = 3.0
-REWEIGHTINGS = 3
 #: Configurations of a model type, on average, that variances are learned from.
 LEAST_OF_A_MODEL = 20
 
@@ -39,6 +38,8 @@ class StructuredPrior(BaseEstimator):
         Those of an earlier fit with the same extras, as a warm start.
     steps
         Steps of the optimiser; 0 keeps `variances`.
+    reweightings
+        Times that noise is taken anew from the residuals; 0 for normal noise.
 
     Attributes
     ----------
@@ -56,6 +57,7 @@ class StructuredPrior(BaseEstimator):
         learned_from: int = 800,
         variances: Floats | None = None,
         steps: int = 40,
+        reweightings: int = 3,
     ) -> None:
         self.hardware = hardware
         self.extras = extras
@@ -63,6 +65,7 @@ class StructuredPrior(BaseEstimator):
         self.learned_from = learned_from
         self.variances = variances
         self.steps = steps
+        self.reweightings = reweightings
 
     def fit(self, rows: Rows, y: Floats) -> Self:
         """Learn from rows (see `Encoding.points`) and (n,) ln throughput."""
@@ -105,13 +108,13 @@ class StructuredPrior(BaseEstimator):
         kernel, shared = kernel_of(self.terms_, self.variances_, self.tables_, self.columns_, self.centre_)
         common, single = self.variances_[-2:]
         base = common + single / units.count
-        noise, mean = base.copy(), float(units.y.mean())
+        noise, mean = base.copy(), float(self.units_.y.mean())
         of_model = [np.flatnonzero(units.points.model == model) for model in range(len(self.encoding_.models))]
         parts = [part_of(kernel, shared, units, rows, mean, self.landmarks) for rows in of_model]
-        for step in range(REWEIGHTINGS + 1):
+        for step in range(self.reweightings + 1):
             solved = [part.solve(noise[part.rows]) for part in parts]
             weights, root = shared_posterior(solved)
-            if step == REWEIGHTINGS:
+            if step == self.reweightings:
                 break
             for part, sums in zip(parts, solved, strict=True):
                 residual, variance = part.fitted(sums, weights, root)
@@ -130,8 +133,8 @@ class StructuredPrior(BaseEstimator):
             root=root,
             noise=float(common),
             trained=trained,
-            low=units.points.x.min(axis=0),
-            high=units.points.x.max(axis=0),
+            low=units.points.x.min(axis=0, initial=np.inf),
+            high=units.points.x.max(axis=0, initial=-np.inf),
             blocks=tuple(part.block(sums, weights) for part, sums in zip(parts, solved, strict=True)),
         )
 

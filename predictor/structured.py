@@ -1,5 +1,6 @@
 """The structured recipe in its serving form: prior, exact history and gate over plain numpy arrays."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,9 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from predictor.experts import ExactHistory, HistoryEstimate
+from predictor.features.history import SECONDS_PER_DAY
 from predictor.gate import Combined, Gate
+from predictor.jobs import NUMBERS, Indices, Jobs
 from predictor.kernel import Arrays, Rows
 from predictor.prior import Prior, PriorEstimate
+
+#: Numbers of a launch configuration that the prior takes beside trainers, accelerators and batch.
+EXTRAS: tuple[str, ...] = tuple(
+    name for name in NUMBERS if name not in ("num_trainers", "accelerators_per_trainer", "batch_size")
+)
+
+
+def rows_of(jobs: Jobs, job: Indices, hardware_types: Sequence[str]) -> Rows:
+    """Rows of (n,) pairs of a job, by its position in `jobs`, and a hardware type."""
+    trainers = jobs.number("num_trainers")[job]
+    return {
+        "model_type": jobs.model_type[job],
+        "family": jobs.family[job],
+        "hardware_type": np.array(hardware_types, dtype=str),
+        "trainers": trainers,
+        "accelerators": jobs.accelerators[job],
+        "batch_size": trainers * jobs.number("batch_size")[job],
+        "day": jobs.submitted_at[job] / SECONDS_PER_DAY,
+        **{name: jobs.number(name)[job] for name in EXTRAS},
+    }
 
 
 @dataclass(frozen=True)

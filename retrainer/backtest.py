@@ -1,0 +1,114 @@
+"""Backtest: a recipe walked forward over a table of past attempts, fitted anew every few days on earlier days only."""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from predictor.jobs import Floats
+from predictor.kernel import Rows
+from predictor.units import codes, grouped_median
+from retrainer.evaluate import Scores, scores
+
+#: What makes an attempt seen: an earlier day ran the model on the hardware type with as many accelerators.
+SEEN_KEY: tuple[str, ...] = ("model_type", "hardware_type", "accelerators")
+
+
+class Recipe(Protocol):
+    """What learns ln throughput from rows."""
+
+    def fit(self, rows: Rows, y: Floats) -> Any:
+        """Learn from (n,) ln throughput; every call has the rows of the one before and newer."""
+
+    def predict(self, rows: Rows) -> Floats:
+        """(n,) ln throughput."""
+
+
+class Backtest(msgspec.Struct, frozen=True):
+    """Scores over all scored attempts, those whose model, hardware and scale had an earlier day, and the others."""
+
+    all: Scores | None
+    seen: Scores | None
+    unseen: Scores | None
+
+
+def walk(rows: Rows, y: Floats, recipe: Recipe, every_days: int = 1, warm_up_days: float = 45.0) -> Floats:
+    """(n,) predicted ln throughput, each from attempts of earlier days; NaN in the warm-up.
+
+    Parameters
+    ----------
+    rows
+        Columns of attempts in any order; `day` is a number of days from any origin.
+    every_days
+        Days that one fit serves: within them it does not see what has finished since.
+    """
+    day = np.floor(np.asarray(rows["day"], dtype=float))
+    predicted = np.full(len(y), np.nan)
+    for start, end in _nights(day, every_days, day.min() + warm_up_days):
+        past, now = np.flatnonzero(day < start), np.flatnonzero((day >= start) & (day < end))
+        recipe.fit(take(rows, past), y[past])
+        predicted[now] = recipe.predict(take(rows, now))
+    return predicted
+
+
+def summary(rows: Rows, y: Floats, predicted: Floats) -> Backtest:
+    """Scores of what `walk` predicted."""
+    scored, known = ~np.isnan(predicted), seen(rows)
+
+    def of(kept: NDArray[np.bool_]) -> Scores | None:
+        return scores(np.exp(predicted[kept]), np.exp(y[kept]))
+
+    return Backtest(all=of(scored), seen=of(scored & known), unseen=of(scored & ~known))
+
+
+def seen(rows: Rows) -> NDArray[np.bool_]:
+    """(n,) whether an earlier day has the same `SEEN_KEY`."""
+    day = np.floor(np.asarray(rows["day"], dtype=float))
+    key = codes(*(rows[name] for name in SEEN_KEY))
+    first = np.full(key.max(initial=-1) + 1, np.inf)
+    np.minimum.at(first, key, day)
+    return np.asarray(day > first[key])
+
+
+def take(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
+    """The rows at these positions."""
+    return {name: column[chosen] for name, column in rows.items()}
+
+
+class ChainOfMedians:
+    """The baseline: the median of the most specific key that has history, then of throughput per accelerator."""
+
+    KEYS = (
+        (("model_type", "hardware_type", "accelerators", "batch_size"), False),
+        (SEEN_KEY, False),
+        (("model_type", "hardware_type"), True),
+        (("model_type",), True),
+    )
+
+    def fit(self, rows: Rows, y: Floats) -> "ChainOfMedians":
+        """See :class:`Recipe`."""
+        self._past, self._y = rows, y
+        return self
+
+    def predict(self, rows: Rows) -> Floats:
+        """See :class:`Recipe`; a model type that never ran is taken to reach one sample/s."""
+        past, split = self._past, len(self._y)
+        answer: Floats = np.full(len(rows["day"]), np.nan)
+        for names, per_accelerator in self.KEYS:
+            key = codes(*(np.concatenate((past[name], rows[name])) for name in names))
+            scale = np.log(past["accelerators"]) if per_accelerator else np.zeros(split)
+            median = grouped_median(key[:split], self._y - scale, int(key.max(initial=-1)) + 1)[key[split:]]
+            median = median + (np.log(rows["accelerators"]) if per_accelerator else 0.0)
+            answer = np.where(np.isnan(answer), median, answer)
+        return np.where(np.isnan(answer), 0.0, answer)
+
+
+def _nights(day: Floats, every_days: int, first: float) -> Iterator[tuple[float, float]]:
+    """Start and end of what each fit serves; days without attempts are passed over."""
+    end = -np.inf
+    for start in np.unique(day[day >= first]).tolist():
+        if start >= end:
+            end = start + every_days
+            yield start, end

@@ -1,0 +1,96 @@
+"""The walk forward: what it lets a recipe see, what it scores, and the public runs in time order."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from predictor.jobs import Floats
+from predictor.kernel import Rows
+from retrainer.backtest import ChainOfMedians, seen, summary, walk
+
+
+def rows_on(days: list[float], **columns: list[float] | list[str]) -> Rows:
+    count = len(days)
+    given = {name: np.array(values) for name, values in columns.items()}
+    return {
+        "model_type": np.full(count, "m"),
+        "hardware_type": np.full(count, "A"),
+        "accelerators": np.full(count, 8.0),
+        "batch_size": np.full(count, 64.0),
+        **given,
+        "day": np.array(days),
+    }
+
+
+class Witness:
+    """Predicts the number of rows that it was fitted on, and keeps the latest day of each fit."""
+
+    def __init__(self) -> None:
+        self.latest: list[float] = []
+        self.count = 0
+
+    def fit(self, rows: Rows, y: Floats) -> None:
+        self.latest.append(float(rows["day"].max()))
+        self.count = len(y)
+
+    def predict(self, rows: Rows) -> Floats:
+        return np.full(len(rows["day"]), float(self.count))
+
+
+@pytest.mark.parametrize(("every_days", "expected"), [(1, [3, 3, 5, 6]), (2, [3, 3, 3, 6]), (9, [3, 3, 3, 3])])
+def test_a_fit_sees_earlier_days_only(every_days: int, expected: list[float]) -> None:
+    rows = rows_on([0.0, 0.9, 1.0, 5.1, 5.8, 6.0, 7.5])
+    witness = Witness()
+    predicted = walk(rows, np.zeros(7), witness, every_days, warm_up_days=2)
+    np.testing.assert_array_equal(predicted, [np.nan, np.nan, np.nan, *expected])
+    assert witness.latest[0] == 1.0
+
+
+def test_seen_means_model_hardware_and_scale_on_an_earlier_day() -> None:
+    rows = rows_on(
+        [0.0, 0.5, 1.0, 1.0, 2.0], accelerators=[8.0, 8.0, 8.0, 16.0, 8.0], batch_size=[1.0, 2.0, 3.0, 4.0, 5.0]
+    )
+    assert seen(rows).tolist() == [False, False, True, False, True]
+
+
+def test_summary_scores_seen_and_unseen_apart() -> None:
+    rows = rows_on([0.0, 1.0, 1.0], accelerators=[8.0, 8.0, 16.0])
+    result = summary(rows, np.log([100.0, 100.0, 100.0]), np.log([np.nan, 104.0, 150.0]))
+    assert result.all is not None and result.seen is not None and result.unseen is not None
+    assert (result.all.n, result.seen.w5, result.unseen.w20) == (2, 100.0, 0.0)
+
+
+def test_chain_falls_back_to_the_more_general_key() -> None:
+    past = rows_on([0.0] * 3, accelerators=[8.0, 8.0, 16.0], batch_size=[64.0, 32.0, 64.0])
+    chain = ChainOfMedians().fit(past, np.log([10.0, 30.0, 80.0]))
+    asked = rows_on(
+        [1.0] * 5,
+        accelerators=[8.0, 8.0, 32.0, 32.0, 1.0],
+        batch_size=[64.0, 1.0, 1.0, 1.0, 1.0],
+        hardware_type=["A", "A", "A", "B", "A"],
+        model_type=["m", "m", "m", "m", "new"],
+    )
+    per_accelerator = np.median([10.0 / 8, 30.0 / 8, 80.0 / 16])
+    expected = [10.0, np.sqrt(10.0 * 30.0), 32 * per_accelerator, 32 * per_accelerator, 1.0]
+    np.testing.assert_allclose(np.exp(chain.predict(asked)), expected)
+
+
+def test_chain_on_the_public_runs_is_the_reference(shared_data: Path) -> None:
+    table = pd.read_csv(shared_data / "mlperf-training" / "runs.csv", low_memory=False)
+    table = table[(table.status == "success") & (table.throughput > 0) & ~table.resubmission & table.suspect.isna()]
+    times = pd.to_datetime(table.start_time, utc=True).dt.floor("D")
+    rows = {
+        "model_type": table.model_type.to_numpy(dtype=str),
+        "hardware_type": table.hardware_type.to_numpy(dtype=str),
+        "accelerators": table.num_gpus.fillna(1).clip(lower=1).to_numpy(dtype=float),
+        "batch_size": table.batch_size.to_numpy(dtype=float),
+        "day": ((times - times.min()) / pd.Timedelta(days=1)).to_numpy(dtype=float),
+    }
+    y = np.log(table.throughput.to_numpy(dtype=float))
+    result = summary(rows, y, walk(rows, y, ChainOfMedians()))
+    assert result.all is not None and result.seen is not None and result.unseen is not None
+    # Published with the data, where a median of an even number is taken before the logarithm.
+    assert (result.all.n, result.seen.n, result.unseen.n) == (16_455, 12_485, 3_970)
+    assert abs(result.all.w20 - 80.3) < 0.6 and abs(result.seen.w20 - 94.0) < 0.6
