@@ -6,7 +6,7 @@ import numpy as np
 
 from streams.fleet.describe import Description
 
-WIDTH, LEFT, RIGHT, ROW, TOP = 760, 210, 30, 20, 50
+WIDTH, LEFT, RIGHT, ROW, TOP = 800, 250, 30, 20, 50
 _STYLE = "<style>text{font:12px sans-serif}.title{font-size:15px}.grid{stroke:#ddd}</style>"
 
 

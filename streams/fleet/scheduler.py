@@ -15,8 +15,8 @@ def eligibility(
 ) -> tuple[Bools, Floats]:
     """Candidates and habit of each family, family × hardware type.
 
-    A habit is the logarithm of how much the family likes the hardware: what its domain likes, and a taste
-    of its own that has nothing to do with how efficient it really is there. Candidates are the 3 to 14
+    A habit is the logarithm of how much the family likes the hardware: what models of its weight run on, and
+    tastes of the model type and of the family that have nothing to do with how efficient it really is there. Candidates are the 3 to 14
     types that it likes best among those whose memory holds the job, or the two largest where few do.
     """
     pools = [c.POOLS[name] for name in names]
