@@ -18,7 +18,7 @@ SHOWN = 20
 def backfill(
     file: Annotated[Path, typer.Argument(help="Table of past jobs: CSV or Parquet.")],
     mapping: Annotated[str, typer.Option(help="Mapping file (YAML), or one that comes with Leap: mlperf, sia.")],
-    speed: Annotated[str, typer.Option(help="max, events a second (500), or times real time (60x).")] = "max",
+    speed: Annotated[str, typer.Option(help="max, attempts a second (500), or times real time (60x).")] = "max",
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first attempts in time order.")] = None,
     skip: Annotated[int, typer.Option(min=0, help="Events already sent by an interrupted run.")] = 0,
     rejects: Annotated[Path | None, typer.Option(help="Write every bad row here, as JSON lines.")] = None,

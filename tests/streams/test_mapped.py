@@ -5,11 +5,10 @@ import io
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pyarrow as pa
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import parquet
 
 from schemas.codec import decode, encode
 from schemas.events import JobAllocated, JobCompleted, JobSubmitted
@@ -180,7 +179,7 @@ def test_csv_and_parquet_give_the_same_events(tmp_path: Path, delimiter: str) ->
     writer.writeheader()
     writer.writerows(rows)
     (tmp_path / "jobs.csv").write_bytes(b"\xef\xbb\xbf" + text.getvalue().encode())
-    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "jobs.parquet")
+    pd.DataFrame(rows).to_parquet(tmp_path / "jobs.parquet")
     from_csv = list(mapped_events(tmp_path / "jobs.csv", MAPPING))
     assert from_csv == list(mapped_events(tmp_path / "jobs.parquet", MAPPING))
     assert [found[0].attempt_id for found in from_csv if isinstance(found, tuple)] == [f"east/{n}" for n in range(3)]
