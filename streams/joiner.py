@@ -2,7 +2,8 @@
 
 Parts are kept in the store first and rows are made from what it then holds, so two joiners that each have one
 part of an attempt cannot miss each other. A message is committed after its row is acknowledged; one that comes
-again sends its row again, and readers keep the last row of each attempt_id.
+again sends its row again, and readers keep the last row of each attempt_id. A store that has lost its parts is
+filled again by resetting the group's offsets to the beginning.
 """
 
 from collections.abc import Mapping
