@@ -1,5 +1,6 @@
 """``leap bench``: measure, on this machine, what the design promises."""
 
+import logging
 import os
 import sys
 import tempfile
@@ -107,6 +108,9 @@ def _trained(recipe: Recipe) -> "Iterator[Trained]":
 @contextmanager
 def _services() -> "Iterator[Settings]":
     """The broker and store of the environment where it names a broker, else the embedded pair."""
+    from streams.logs import configure
+
+    configure(logging.WARNING)  # on standard error: standard output is for the figures
     settings = read_settings()
     if "LEAP_KAFKA_BOOTSTRAP_SERVERS" in os.environ:
         yield settings

@@ -52,18 +52,17 @@ def read(
 
 def observe(completed: JobCompleted, message: Message, targets: Collection[str] = TARGETS) -> list[Observation]:
     """Measurements of a success, as natural logarithms; what is not positive says nothing."""
-    if completed.status != SUCCEEDED:
-        return []
-    measured = completed.measurements
-    found = [(target, measured[target]) for target in targets if measured.get(target, 0.0) > 0.0]
-    if not found:
-        return []
-    source = f"{message.topic_id}/{message.partition}"
-    at, about = completed.finished_at.timestamp(), keys(completed)
-    return [
-        Observation(source, message.offset, completed.attempt_id, target, math.log(value), at, about)
-        for target, value in found
-    ]
+    found: list[Observation] = []
+    if completed.status == SUCCEEDED:
+        for target in targets:
+            measured = completed.measurements.get(target, 0.0)
+            if measured > 0.0:
+                source = f"{message.topic_id}/{message.partition}"
+                value, at = math.log(measured), completed.finished_at.timestamp()
+                found.append(
+                    Observation(source, message.offset, completed.attempt_id, target, value, at, keys(completed))
+                )
+    return found
 
 
 def keys(completed: JobCompleted) -> tuple[Key, ...]:

@@ -233,13 +233,14 @@ def _calls(observations: Iterable[Observation]) -> dict[tuple[str, int], _Call]:
         if offset <= passed.get((source, target), -1):
             continue
         passed[source, target] = offset
+        fence = "@" + source
         attempt = b64encode(hashlib.blake2b(attempt_id.encode(), digest_size=9).digest()).decode()
         for key in keys:
             number, name = _place(key)
             call = calls.get((target, number))
             if call is None:
                 call = calls[target, number] = _Call()
-            at_source = call.sources.setdefault("@" + source, len(call.sources) + 1)
+            at_source = call.sources.setdefault(fence, len(call.sources) + 1)
             at_field = call.fields.setdefault(name, len(call.fields) + 1)
             call.updates += (at_source, at_field, offset, attempt, value, at)
     return calls
