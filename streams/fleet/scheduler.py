@@ -16,8 +16,9 @@ def eligibility(
     """Candidates and habit of each family, family × hardware type.
 
     A habit is the logarithm of how much the family likes the hardware: what models of its weight run on, and
-    tastes of the model type and of the family that have nothing to do with how efficient it really is there. Candidates are the 3 to 14
-    types that it likes best among those whose memory holds the job, or the two largest where few do.
+    tastes of the model type and of the family, none of which knows how efficient it really is there.
+    Candidates are the 3 to 14 types that it likes best among those whose memory holds the job, or the two
+    largest where few do.
     """
     pools = [c.POOLS[name] for name in names]
     work = np.log(types.flops)
