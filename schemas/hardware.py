@@ -109,9 +109,7 @@ class Hardware(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         for field in ("name", "vendor"):
             text = getattr(self, field)
             if not 0 < len(text) <= MAX_NAME or not text.isprintable() or text != text.strip():
-                raise ValueError(
-                    f"field `{field}`: write 1 to {MAX_NAME} printable characters, got {text!r:.60}"
-                )
+                raise ValueError(f"field `{field}`: write 1 to {MAX_NAME} printable characters, got {text!r:.60}")
         for field, (low, high) in _RANGES.items():
             value = getattr(self, field)
             if value is not None and not (math.isfinite(value) and low <= value <= high):
@@ -120,14 +118,10 @@ class Hardware(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                     "or leave the field out where it does not apply"
                 )
         if self.price_per_hour is not None and not (self.price_source and self.price_date):
-            raise ValueError(
-                "field `price_per_hour`: say where it is from and of when (price_source, price_date)"
-            )
+            raise ValueError("field `price_per_hour`: say where it is from and of when (price_source, price_date)")
         for field in self.unverified:
             if field not in _RANGES:
-                raise ValueError(
-                    f"field `unverified`: {field!r:.60} is not a figure; name one of {', '.join(_RANGES)}"
-                )
+                raise ValueError(f"field `unverified`: {field!r:.60} is not a figure; name one of {', '.join(_RANGES)}")
 
     def specifications(self) -> tuple[float | None, ...]:
         """The twelve figures in the order of `SPECIFICATIONS`."""
@@ -152,9 +146,7 @@ class Catalog(Mapping[str, Hardware]):
                 raise CatalogError(f"entry {entry.name!r} is there twice; remove one")
             by_name[entry.name] = entry
         if len(by_name) > MAX_ENTRIES:
-            raise CatalogError(
-                f"{len(by_name)} entries, more than {MAX_ENTRIES}; keep the types that you run"
-            )
+            raise CatalogError(f"{len(by_name)} entries, more than {MAX_ENTRIES}; keep the types that you run")
         self._by_name = {name: by_name[name] for name in sorted(by_name)}
 
     def __getitem__(self, name: str) -> Hardware:
@@ -188,9 +180,7 @@ class Catalog(Mapping[str, Hardware]):
         try:
             return cls._from_entries(msgspec.json.decode(data), source)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise CatalogError(
-                f"{source}: not JSON ({error}); take it again from where it was published"
-            ) from error
+            raise CatalogError(f"{source}: not JSON ({error}); take it again from where it was published") from error
 
     @classmethod
     def _from_entries(cls, entries: Any, source: str) -> Self:

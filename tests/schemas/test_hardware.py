@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import json
-import os
 from pathlib import Path
 
 import msgspec
@@ -20,8 +19,6 @@ from schemas.hardware import (
     Hardware,
     load_catalog,
 )
-
-DATA = Path(os.environ.get("LEAP_DATA", "../shared/data")) / "hardware-specs" / "accelerators.csv"
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -53,15 +50,14 @@ def test_known_figures() -> None:
     assert load_catalog()["T4"].interconnect_gb_s is None
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="the table of measured accelerators is not beside the checkout")
-def test_figures_equal_the_source_table() -> None:
+def test_figures_equal_the_source_table(shared_data: Path) -> None:
     columns = {
         "bf16_tensor_tflops": "bf16_tflops",
         "memory_bandwidth_gb_s": "memory_bandwidth_gb_s",
         "tdp_w": "tdp_w",
     }
     catalog = load_catalog()
-    rows = list(csv.DictReader(DATA.read_text().splitlines()))
+    rows = list(csv.DictReader((shared_data / "hardware-specs" / "accelerators.csv").read_text().splitlines()))
     assert {row["hardware_type"] for row in rows} == set(catalog)
     for row in rows:
         for column, field in columns.items():
@@ -130,10 +126,7 @@ def test_hardware_is_frozen(field: str) -> None:
         setattr(load_catalog()["T4"], field, 1.0)
 
 
-@given(
-    st.binary(max_size=200)
-    | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(msgspec.json.encode)
-)
+@given(st.binary(max_size=200) | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(msgspec.json.encode))
 def test_any_bytes_give_a_catalog_or_a_catalog_error(data: bytes) -> None:
     try:
         Catalog.from_json(data)
