@@ -1,5 +1,6 @@
 """The catalog: what ships is right, what is wrong is refused where it is wrong."""
 
+import contextlib
 import csv
 import hashlib
 import json
@@ -128,7 +129,5 @@ def test_hardware_is_frozen(field: str) -> None:
 
 @given(st.binary(max_size=200) | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(msgspec.json.encode))
 def test_any_bytes_give_a_catalog_or_a_catalog_error(data: bytes) -> None:
-    try:
+    with contextlib.suppress(CatalogError):
         Catalog.from_json(data)
-    except CatalogError:
-        pass
