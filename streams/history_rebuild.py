@@ -31,7 +31,7 @@ return redis.call('DEL', KEYS[2])
 _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
 
-Progress = Callable[[int], None]
+Progress = Callable[[int], object]
 
 
 class SwitchError(RuntimeError):

@@ -15,6 +15,7 @@ from schemas.events import JobAttempt, JobCompleted, JobSubmitted
 from schemas.launch import LaunchConfig
 from schemas.topics import ATTEMPTS, COMPLETED
 from streams import history_rebuild
+from streams.consume import Message
 from streams.history import history_loop
 from streams.history_audit import attempts, audit
 from streams.history_backup import read_backup, write_backup
@@ -144,17 +145,26 @@ def test_workers_wait_while_a_rebuild_switches(topics: Settings, history: Histor
         rebuild(topics, history)
 
 
-def test_a_hold_that_ran_out_does_not_switch(topics: Settings, history: HistoryStore) -> None:
+def test_two_rebuilds_do_not_both_switch(topics: Settings, history: HistoryStore) -> None:
     send(topics, encoded(finish(10, 7)))
-    calls = []
+    with pytest.raises(SwitchError, match="another rebuild"):
+        rebuild(topics, history, progress=lambda messages: history.client.set(history.pointer, 40))
+    assert history.generation() == 40
 
-    def lose(messages: int) -> None:
-        calls.append(messages)
-        history.client.set(history.pointer, 40)  # another rebuild was faster
 
-    with pytest.raises(SwitchError):
-        rebuild(topics, history, progress=lose)
-    assert calls and history.generation() == 40
+def test_a_hold_that_ran_out_does_not_switch(
+    topics: Settings, history: HistoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(topics, encoded(finish(10, 7)))
+
+    def slow(settings: Settings, topic: str) -> Iterator[Message]:
+        yield from read_range(settings, topic)
+        history.client.delete(history.hold)  # as when it expires
+
+    monkeypatch.setattr(history_rebuild, "read_range", slow)
+    with pytest.raises(SwitchError, match="stood still"):
+        rebuild(topics, history)
+    assert history.generation() == 0
 
 
 def test_audit_finds_what_differs(topics: Settings, history: HistoryStore) -> None:
