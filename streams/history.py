@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Collection, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import lru_cache
+from queue import SimpleQueue
+from threading import Thread
 
 import structlog
 
@@ -93,7 +95,9 @@ class HistoryWorker:
         self._store = store
         self._dead_letters = dead_letters
         self._targets = targets
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="history-store")
+        self._slices: SimpleQueue[tuple[list[Observation], Future[None]]] = SimpleQueue()
+        # A daemon, where an executor would keep the process from ending while the store does not answer.
+        Thread(target=self._write, name="history-store", daemon=True).start()
 
     def handle(self, messages: list[Message]) -> None:
         """Apply a batch; safe to call again with the same messages.
@@ -107,7 +111,8 @@ class HistoryWorker:
             rejected += refused
             if writing is not None:
                 writing.result()  # a slice that failed must not be overtaken by the next
-            writing = self._writer.submit(self._write, observations)
+            writing = Future()
+            self._slices.put((observations, writing))
         if writing is not None:
             writing.result()
         for message, reason in rejected:
@@ -117,9 +122,17 @@ class HistoryWorker:
                 reason=reason,
             )  # fmt: skip
 
-    def _write(self, observations: list[Observation]) -> None:
-        for outcome, count in self._store.apply(observations)._asdict().items():
-            OBSERVED.labels(outcome).inc(count)
+    def _write(self) -> None:
+        while True:
+            observations, written = self._slices.get()
+            try:
+                applied = self._store.apply(observations)
+            except Exception as error:
+                written.set_exception(error)
+                continue
+            for outcome, count in applied._asdict().items():
+                OBSERVED.labels(outcome).inc(count)
+            written.set_result(None)
 
 
 def history_loop(settings: Settings, targets: Collection[str] = TARGETS) -> BatchLoop:
