@@ -208,7 +208,7 @@ def equal_frequency_bins(y: Floats, n_bins: int) -> Bins:
 
 
 def number_bins(bins: Bins, earlier: int) -> Bins:
-    """Number the bins that have a row among the `earlier` ones from 0; rows of other bins join the bin below.
+    """Number the bins that have a row among the `earlier` ones; rows of other bins join the next below, or bin 0.
 
     Examples
     --------
