@@ -1,21 +1,37 @@
 """Commands that need an artifact and nothing else: ``leap rank`` and ``leap artifact``."""
 
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
+import yaml
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from predictor import outputs
+from predictor.explanation import explain
 from predictor.manifest import FILE as MANIFEST
 from predictor.manifest import ArtifactError, decode
 from predictor.store import ArtifactStore, Pointer, PointerMoved, open_store, prune
 from schemas import codec
 from schemas.events import THROUGHPUT, JobSubmitted, PreferenceList
+
+
+class Output(StrEnum):
+    """Who is to read a preference list."""
+
+    json = "json"
+    list = "list"
+    kubernetes = "kubernetes"
+    skypilot = "skypilot"
+    ray = "ray"
+
 
 app = typer.Typer(no_args_is_help=True, help="List, show, promote and remove artifacts.")
 
@@ -33,6 +49,11 @@ def rank(
     artifacts: Artifacts = STORE,
     version: Annotated[str | None, typer.Option(help="Rank with this artifact, not the one in production.")] = None,
     as_json: Json = False,
+    output: Annotated[Output | None, typer.Option("--as", help="In the words of another scheduler.")] = None,
+    names: Annotated[
+        Path | None, typer.Option(help="YAML: hardware type to what that scheduler calls it.", exists=True)
+    ] = None,
+    explained: Annotated[bool, typer.Option("--explain", help="The terms of every score, in words.")] = False,
 ) -> None:
     """Rank the hardware types of one job and show every candidate."""
     from predictor.router import Router  # loads ONNX Runtime, which the other commands need not wait for
@@ -44,10 +65,38 @@ def rank(
     router = Router(open_store(artifacts), version=version)
     router.refresh()
     [answer] = router.rank_many([submission])
-    if as_json:
+    if as_json or output is Output.json:
         print(codec.encode(answer).decode())
+    elif output:
+        print(_in_words_of(output, answer, submission, _names(names)), end="")
+    elif explained and router.artifact:
+        print(explain(answer, submission, router.artifact.catalog))
     else:
         console.print(as_table(answer))
+
+
+def _in_words_of(output: Output, answer: PreferenceList, submission: JobSubmitted, names: outputs.Names) -> str:
+    """One hardware type a line, or YAML, which is JSON's superset for whoever pastes it."""
+    if output is Output.list:
+        return "".join(f"{name}\n" for name in outputs.hardware_types(answer, names))
+    made: dict[Output, Callable[[], object]] = {
+        Output.kubernetes: lambda: outputs.kubernetes(answer, names),
+        Output.skypilot: lambda: outputs.skypilot(answer, submission.config.accelerators_per_trainer, names),
+        Output.ray: lambda: outputs.ray(answer, names),
+    }
+    try:
+        return yaml.safe_dump(made[output](), sort_keys=False)
+    except ValueError as error:
+        raise fail(str(error)) from None
+
+
+def _names(path: Path | None) -> outputs.Names:
+    if path is None:
+        return outputs.SAME
+    try:
+        return msgspec.convert(yaml.safe_load(path.read_bytes()), dict[str, str])
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise fail(f"{path}: {error}; expected lines such as `H100-SXM-80GB: H100`") from None
 
 
 def as_table(answer: PreferenceList) -> Table:

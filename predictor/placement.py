@@ -57,11 +57,12 @@ class Placement:
 
 @dataclass(frozen=True)
 class Goal:
-    """What one job wants: its objective, and for a deadline the samples and the seconds that it has."""
+    """What one job wants: its objective, for a deadline the samples and the seconds that it has, and its own choice."""
 
     objective: Objective = "throughput_per_cost"
     samples: float = np.nan
     seconds: float = np.nan
+    pinned: str | None = None
 
 
 def place(
@@ -86,7 +87,8 @@ def place(
     goals
         One a job.
     premium_efficiency
-        A premium type stays if its score reaches this share of the best standard type's.
+        A premium type stays if its score reaches this share of the best standard type's. One that the user
+        pinned stays in any case: what it costs is the user's affair.
     """
     cost = jobs.accelerators[job] * table.price[hardware]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -99,7 +101,8 @@ def place(
     reason[hardware == table.unlisted] = NO_SPECIFICATION
     fastest = np.array([goal.objective == "fastest" for goal in goals])[job]
     score = np.where(fastest, throughput, per_cost)
-    _exclude_premium(reason, job, score, table.premium[hardware], len(jobs), premium_efficiency)
+    pinned = table.index([goal.pinned or "" for goal in goals])[job] == hardware
+    _exclude_premium(reason, job, score, table.premium[hardware], pinned, premium_efficiency)
     return Placement(cost, per_cost, score, reason)
 
 
@@ -129,10 +132,12 @@ def _too_late(throughput: Floats, job: Indices, goals: list[Goal]) -> Flags:
     return late
 
 
-def _exclude_premium(reason: Codes, job: Indices, score: Floats, premium: Flags, jobs: int, efficiency: float) -> None:
+def _exclude_premium(
+    reason: Codes, job: Indices, score: Floats, premium: Flags, pinned: Flags, efficiency: float
+) -> None:
     """If only premium types are eligible they all stay."""
     eligible = reason == RANKED
-    best_standard = np.zeros(jobs)
+    best_standard = np.zeros(job.max() + 1)
     standard = eligible & ~premium
     np.maximum.at(best_standard, job[standard], score[standard])
-    reason[eligible & premium & (score < efficiency * best_standard[job])] = NOT_EFFICIENT
+    reason[eligible & premium & ~pinned & (score < efficiency * best_standard[job])] = NOT_EFFICIENT

@@ -21,6 +21,7 @@ SWITCHED_OFF = "switched off"
 ALL_EXCLUDED = "all candidates excluded"
 DEADLINE_EXCEEDED = "deadline exceeded"
 FAILED = "internal error"
+NOT_ELIGIBLE = "pinned, but not among the candidates"
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,8 @@ def _rank_asked(
         rows = range(start, start + len(submission.candidates))
         start = rows.stop
         ranked, excluded = _candidates(submission.candidates, rows, scored)
+        if submission.pinned and submission.pinned not in submission.candidates:
+            excluded += (ExcludedCandidate(hardware_type=submission.pinned, reason=NOT_ELIGIBLE),)
         family = str(jobs.family[position])
         answers.append(
             PreferenceList(
@@ -118,11 +121,11 @@ def _goal(submission: JobSubmitted, switches: Switches) -> Goal:
     """The job's own objective, else its model type's; without samples or deadline there is none to meet."""
     objective = submission.objective or switches.of(submission.model_type).objective or Goal.objective
     if objective != "cheapest_by_deadline":
-        return Goal(objective)
+        return Goal(objective, pinned=submission.pinned)
     if submission.samples is None or submission.deadline is None:
-        return Goal()
+        return Goal(pinned=submission.pinned)
     left = seconds(submission.deadline) - seconds(submission.submitted_at)
-    return Goal(objective, samples=submission.samples, seconds=left)
+    return Goal(objective, submission.samples, left, submission.pinned)
 
 
 def _score(

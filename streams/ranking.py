@@ -61,8 +61,8 @@ class Ranking:
             self._producer.produce(self._topic, encode(answer), answer.attempt_id.encode())
 
 
-def ranking_loop(settings: Settings, stop: threading.Event) -> BatchLoop:
-    """The worker's loop, with artifact and switches followed in the background until `stop`."""
+def open_ranking(settings: Settings, stop: threading.Event) -> tuple[Ranking, CheckedProducer]:
+    """What ranks, and what it produces with; artifact and switches are followed in the background until `stop`."""
     switches = FollowedSwitches(lambda: SwitchStore(connect(settings.redis_url), settings.redis_prefix))
     router = Router(
         open_store(settings.artifacts),
@@ -73,7 +73,13 @@ def ranking_loop(settings: Settings, stop: threading.Event) -> BatchLoop:
     switches.follow(stop)
     router.follow(REFRESH_EVERY_S, stop)
     producer = CheckedProducer(settings)
-    ranking = Ranking(router, producer, DeadLetters(settings, producer, WORKER), settings.topic(PREFERENCES))
+    dead_letters = DeadLetters(settings, producer, WORKER)
+    return Ranking(router, producer, dead_letters, settings.topic(PREFERENCES)), producer
+
+
+def ranking_loop(settings: Settings, stop: threading.Event) -> BatchLoop:
+    """The worker's loop."""
+    ranking, producer = open_ranking(settings, stop)
     return BatchLoop(
         settings,
         WORKER,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from schemas.codec import encode
 from schemas.events import JobSubmitted
@@ -47,7 +47,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lists:
-    """Hears preference lists: when each attempt's came, and how many."""
+    """Hears the preference lists of fresh topics: when each attempt's came, and how many."""
 
     def __init__(self, settings: Settings) -> None:
         self.heard: dict[str, list[float]] = {}
@@ -56,8 +56,7 @@ class Lists:
         self._consumer = Consumer(config)
         topic = settings.topic(PREFERENCES)
         partitions = self._consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        ends = [TopicPartition(topic, number, OFFSET_END) for number in partitions]
-        self._consumer.assign(self._consumer.offsets_for_times(ends, timeout=10))
+        self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 

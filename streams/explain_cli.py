@@ -1,0 +1,62 @@
+"""``leap explain``: why an attempt got its preference list, from the events of the topics."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from schemas.codec import Rejected, decode
+from schemas.events import JobCompleted, JobSubmitted, PreferenceList
+from schemas.topics import COMPLETED, PREFERENCES, SUBMITTED
+from streams.topics_cli import read_settings
+
+if TYPE_CHECKING:
+    from streams.settings import Settings
+
+E = TypeVar("E", JobSubmitted, JobCompleted, PreferenceList)
+
+
+def explain(
+    attempt: Annotated[str, typer.Argument(help="Its id.")],
+    days: Annotated[float, typer.Option(min=0.01, help="How far back to look.")] = 7.0,
+) -> None:
+    """Why an attempt got its preference list, and what became of it."""
+    from predictor.explanation import explain as in_words
+    from schemas.hardware import load_catalog
+    from streams.topics import TopicError
+
+    settings = read_settings()
+    since = datetime.now(UTC) - timedelta(days=days)
+    try:
+        submission = next(_events(settings, SUBMITTED, JobSubmitted, attempt, since), None)
+        answers = list(_events(settings, PREFERENCES, PreferenceList, attempt, since))
+        completed = next(_events(settings, COMPLETED, JobCompleted, attempt, since), None)
+    except (TopicError, TimeoutError) as error:
+        raise _fail(str(error)) from None
+    if submission is None or not answers:
+        missing = "submission" if submission is None else "preference list"
+        raise _fail(f"no {missing} of {attempt} in the last {days:g} days; look further back with --days")
+    catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
+    for answer in answers:  # more than one where a worker died between answering and committing
+        print(in_words(answer, submission, catalog, completed, settings.premium_efficiency))
+
+
+def _events(settings: "Settings", topic: str, kind: type[E], attempt: str, since: datetime) -> Iterator[E]:
+    """Events of one attempt; of all others only the bytes are looked at."""
+    from streams.ranges import read_range
+
+    for message in read_range(settings, settings.topic(topic), since):
+        if attempt.encode() in (message.value or b""):
+            try:
+                event = decode(message.value, kind)
+            except Rejected:
+                continue
+            if event.attempt_id == attempt:
+                yield event
+
+
+def _fail(message: str) -> typer.Exit:
+    typer.secho(message, fg="red", err=True)
+    return typer.Exit(1)
