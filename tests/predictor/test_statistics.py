@@ -38,9 +38,9 @@ def assert_close(statistics: Statistics, seen: list[tuple[float, float]]) -> Non
     n = len(seen)
     assert statistics.n == n
     assert abs(statistics.mean - float(mean)) <= 4 * n * EPSILON * largest + TINY
-    assert abs(statistics.m2 - float(m2)) <= 8 * n * EPSILON * (
-        float(m2) + largest * math.sqrt(n * float(m2))
-    ) + (n * (4 * n * EPSILON * largest) ** 2 + TINY)
+    assert abs(statistics.m2 - float(m2)) <= 8 * n * EPSILON * (float(m2) + largest * math.sqrt(n * float(m2))) + (
+        n * (4 * n * EPSILON * largest) ** 2 + TINY
+    )
     at = max(time for _, time in seen)
     assert (statistics.last_at, statistics.last) == (at, max(value for value, time in seen if time == at))
 
@@ -56,9 +56,7 @@ def test_a_batch_equals_exact_arithmetic(seen: list[tuple[float, float]]) -> Non
 
 
 @given(pairs, pairs)
-def test_merging_equals_exact_arithmetic(
-    first: list[tuple[float, float]], second: list[tuple[float, float]]
-) -> None:
+def test_merging_equals_exact_arithmetic(first: list[tuple[float, float]], second: list[tuple[float, float]]) -> None:
     merged = merge(one_by_one(first), one_by_one(second))
     if first + second:
         assert_close(merged, first + second)
@@ -73,9 +71,7 @@ def test_nothing_changes_nothing(seen: list[tuple[float, float]]) -> None:
 
 
 @given(pairs.filter(len), st.randoms(use_true_random=False))
-def test_the_last_value_does_not_depend_on_the_order(
-    seen: list[tuple[float, float]], rng: random.Random
-) -> None:
+def test_the_last_value_does_not_depend_on_the_order(seen: list[tuple[float, float]], rng: random.Random) -> None:
     shuffled = rng.sample(seen, len(seen))
     assert one_by_one(shuffled)[3:] == one_by_one(seen)[3:] == of(*zip(*shuffled, strict=True))[3:]
 
