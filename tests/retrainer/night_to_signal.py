@@ -1,0 +1,44 @@
+"""A night in a process of its own that signals itself at one point: ``python -m ... <root> <point> <signal>``."""
+
+import os
+import sys
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from predictor.store import ArtifactStore, LocalStore, Pointer
+from retrainer import publish
+from retrainer.night import Night, Plan
+from retrainer.partitions import Partitions
+from retrainer.schedule import alone
+from tests.artifacts import NIGHT, past
+from tests.builders import CATALOG
+
+
+def run(root: Path, point: str, signal: int) -> None:
+    """Run a night over `past` whose last day is still to come; `point` is a step that has ended, or ``move``."""
+
+    def at_step(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        if event["event"] == "step finished" and event["step"] == point:
+            os.kill(os.getpid(), signal)
+        return event
+
+    move = publish.move
+
+    def before_move(store: ArtifactStore, target: str, version: str, reason: str, pointer: Pointer | None) -> Pointer:
+        os.kill(os.getpid(), signal)
+        return move(store, target, version, reason, pointer)
+
+    structlog.configure(processors=[at_step, structlog.processors.JSONRenderer()])
+    if point == "move":
+        publish.move = before_move
+    partitions = Partitions(root / "partitions")
+    night = Night(partitions, LocalStore(root / "artifacts"), CATALOG, absorb=lambda: partitions.absorb(past()))
+    with alone(partitions.root):
+        night.run(Plan(night=NIGHT, keep_days=9, keep_artifacts=1))
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

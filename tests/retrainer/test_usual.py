@@ -1,0 +1,86 @@
+"""What is as usual raises no doubt; a day with far fewer or far different rows does."""
+
+from datetime import date, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from predictor.features.history import SECONDS_PER_DAY
+from retrainer.partitions import day_number
+from retrainer.table import log_target
+from retrainer.usual import doubts
+from streams.fleet.generate import Fleet, FleetConfig
+
+LAST = date(2026, 3, 10)
+A_DAY = 400
+
+
+def table(days: int = 8) -> tuple[pd.DataFrame, "np.ndarray[tuple[int], np.dtype[np.float64]]"]:
+    """Rows of days up to `LAST`, `A_DAY` on each, the last day's at the end; and y."""
+    rng = np.random.default_rng(0)
+    day = np.repeat(day_number(LAST) - np.arange(days)[::-1], A_DAY)
+    rows = pd.DataFrame(
+        {
+            "finished_at": (day + 0.5) * SECONDS_PER_DAY,
+            "hardware_type": rng.choice(["a", "b", "c"], len(day)),
+            "model_type": rng.choice(["x", "y"], len(day)),
+        }
+    )
+    return rows, rng.normal(5.0, 2.0, len(day))
+
+
+def test_a_usual_window_raises_no_doubt() -> None:
+    assert doubts(*table(), [], LAST) == ()
+
+
+@pytest.mark.parametrize(("left", "suspicious"), [(99, True), (100, False), (0, True)])
+def test_a_day_with_far_fewer_attempts(left: int, suspicious: bool) -> None:
+    rows, y = table()
+    kept = len(rows) - A_DAY + left
+    found = doubts(rows[:kept], y[:kept], [], LAST)
+    assert bool(found) is suspicious
+    if suspicious:
+        assert found == (f"2026-03-10 has {left} attempts with the target, where a day has 400",)
+
+
+def test_a_day_on_which_the_target_was_hardly_measured() -> None:
+    rows, y = table()
+    y[-A_DAY:-3] = np.nan
+    assert doubts(rows, y, [], LAST) == ("2026-03-10 has 3 attempts with the target, where a day has 400",)
+
+
+def test_a_day_in_another_unit() -> None:
+    rows, y = table()
+    y[-A_DAY:] += np.log(1000.0)
+    [found] = doubts(rows, y, [], LAST)
+    assert found.startswith("the median of 2026-03-10 is ")
+
+
+@pytest.mark.parametrize("column", ["hardware_type", "model_type"])
+def test_a_day_of_other_work(column: str) -> None:
+    rows, y = table()
+    rows.loc[rows.index[-A_DAY:], column] = ["new"] * 300 + ["a"] * 100
+    [found] = doubts(rows, y, [], LAST)
+    assert found.endswith(f"have another {column} than is usual")
+
+
+def test_some_missing_days_are_tolerated() -> None:
+    gaps = [LAST - timedelta(days=number) for number in (2, 4, 5, 6)]
+    assert doubts(*table(), gaps[:3], LAST) == ()
+    [found] = doubts(*table(), gaps, LAST)
+    assert found == "4 days are missing (2026-03-08, 2026-03-06, 2026-03-05, 2026-03-04), more than 3"
+
+
+def test_the_first_days_of_a_fleet_are_not_doubted() -> None:
+    rows, y = table(days=3)
+    assert doubts(rows[: 2 * A_DAY + 1], y[: 2 * A_DAY + 1], [], LAST) == ()
+
+
+def test_no_day_of_the_simulated_fleet_is_doubted() -> None:
+    fleet = Fleet(FleetConfig(days=20, attempts_per_day=400))
+    rows = pd.concat([pd.DataFrame(fleet.day(day).attempts()) for day in range(20)], ignore_index=True)
+    for day in range(4, 20):
+        last = fleet.config.start + timedelta(days=day)
+        known = rows[rows["finished_at"] < (day_number(last) + 1) * SECONDS_PER_DAY]
+        assert doubts(known, log_target(known, "throughput"), [], last) == (), last
