@@ -9,14 +9,18 @@ import msgspec
 
 from predictor.manifest import FILE as MANIFEST
 from predictor.manifest import FILE_NAME, decode
-from predictor.store import POINTER, Pointer, check_expected, missing, read_pointer
+from predictor.store import POINTER, Pointer, PointerMoved, check_expected, missing, read_pointer
+
+#: Artifacts of a target that stay in the cache: what serves, what is before and after it, and one to look at.
+CACHED = 4
 
 
 class RemoteStore:
     """See :class:`predictor.store.ArtifactStore`.
 
-    The manifest is written last, so that a version without one is not there yet. Where the store has no
-    compare-and-set, two movers in the same moment are told apart by reading the pointer back.
+    The manifest is written last, so that a version without one is not there yet. On S3 the pointer moves by a
+    conditional write. Elsewhere it is read, written and read back: of two movers in the same moment the later
+    write stands, and the earlier may believe that it won.
     """
 
     def __init__(self, url: str, cache: Path) -> None:
@@ -48,6 +52,9 @@ class RemoteStore:
             (draft / MANIFEST).write_bytes(data)
             if not place.exists():
                 draft.rename(place)
+            cached = sorted(place.parent.glob("[!.]*"), key=lambda path: path.stat().st_mtime)
+            for old in cached[:-CACHED]:
+                shutil.rmtree(old, ignore_errors=True)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
         return place
@@ -81,6 +88,29 @@ class RemoteStore:
         """See :class:`predictor.store.ArtifactStore`."""
         if not self._files.exists(self._path(target, pointer.version, MANIFEST)):
             raise missing(pointer.version, target, self._url)
+        condition = self._unchanged(target)  # before the pointer is read: a move in between makes the write fail
         check_expected(self.pointer(target), expected, target)
-        self._files.pipe_file(self._path(target, POINTER), msgspec.json.encode(pointer))
-        check_expected(self.pointer(target), pointer.version, target)
+        try:
+            self._files.pipe_file(self._path(target, POINTER), msgspec.json.encode(pointer), **condition)
+        except OSError as error:
+            if not _refused(error):
+                raise
+        found = self.pointer(target)
+        if found != pointer:  # a write that was tried again is refused for its own sake
+            raise PointerMoved(f"production of {target!r} moved to {found and found.version}; another writer won")
+
+    def _unchanged(self, target: str) -> dict[str, str]:
+        """Arguments of a write that succeeds only while the pointer is as it is now, where the store has them."""
+        if "s3" not in self._files.protocol:
+            return {}
+        self._files.invalidate_cache()
+        try:
+            return {"IfMatch": self._files.info(self._path(target, POINTER))["ETag"]}
+        except FileNotFoundError:
+            return {"IfNoneMatch": "*"}
+
+
+def _refused(error: OSError) -> bool:
+    """Whether S3 refused a conditional write."""
+    response = getattr(error.__cause__, "response", {})
+    return response.get("Error", {}).get("Code") in ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey")

@@ -18,6 +18,7 @@ from streams.embedded import Pair, embedded_pair
 from streams.settings import Settings
 from streams.topics import ensure_topics
 from tests.artifacts import night_over, past
+from tests.s3 import BUCKET, s3_server
 from tests.services import ROOT, real_pair
 
 # How long an example takes is the machine's affair: timings are benchmarks, never assertions.
@@ -62,6 +63,15 @@ def topics(settings: Settings) -> Settings:
     """The same settings, once every declared topic exists."""
     ensure_topics(settings, load_topics().values())
     return settings
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of a bucket on an S3 server that runs for the whole session."""
+    with s3_server(tmp_path_factory.mktemp("s3")) as environment, pytest.MonkeyPatch.context() as patched:
+        for name, value in environment.items():
+            patched.setenv(name, value)
+        yield f"s3://{BUCKET}"
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """One contract for every store of artifacts: local, and any that fsspec reaches."""
 
+import shutil
 import threading
 import uuid
 from collections.abc import Callable
@@ -9,18 +10,20 @@ from pathlib import Path
 import pytest
 
 from predictor.manifest import ArtifactError
+from predictor.remote_store import RemoteStore
 from predictor.store import ArtifactStore, LocalStore, Pointer, PointerMoved, open_store, prune
 from schemas.events import THROUGHPUT
 
 MakeStore = Callable[[], ArtifactStore]
 
 
-@pytest.fixture(params=["local", "memory"])
+@pytest.fixture(params=["local", "memory", "s3"])
 def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
     """Opens the same store again and again, as other processes would."""
     if request.param == "local":
         return lambda: open_store(str(tmp_path / "artifacts"))
-    root = f"memory://{uuid.uuid4().hex}"
+    root = "memory:/" if request.param == "memory" else request.getfixturevalue("s3")
+    root += f"/{uuid.uuid4().hex}"
     return lambda: open_store(root, cache=tmp_path / "cache")
 
 
@@ -37,8 +40,6 @@ def pointer(version: str, previous: str | None = None) -> Pointer:
 
 def copies(store: ArtifactStore, trained: Path, tmp_path: Path, names: list[str]) -> None:
     """Add the artifact under several names."""
-    import shutil
-
     for name in names:
         place = tmp_path / "made" / name
         shutil.copytree(trained, place)
@@ -89,29 +90,63 @@ def test_prune_keeps_production_and_the_one_before_it(make_store: MakeStore, tra
     store.remove(THROUGHPUT, "not there")
 
 
-def test_of_many_movers_one_wins(trained: Path, tmp_path: Path) -> None:
-    store = LocalStore(tmp_path / "artifacts")
-    names = [f"v{number}" for number in range(8)]
-    copies(store, trained, tmp_path, names)
+@pytest.mark.parametrize("make_store", ["local", "s3"], indirect=True)
+@pytest.mark.parametrize("first", [False, True], ids=["from another", "from nothing"])
+def test_of_many_movers_one_wins(make_store: MakeStore, trained: Path, tmp_path: Path, first: bool) -> None:
+    names = [f"v{number}" for number in range(9)]
+    copies(make_store(), trained, tmp_path, names)
+    before = None if first else names[-1]
+    if before:
+        make_store().move(THROUGHPUT, pointer(before), expected=None)
     won: list[str] = []
-    together = threading.Barrier(len(names))
+    together = threading.Barrier(8)
 
     def move(name: str) -> None:
+        store = make_store()
         together.wait()
         try:
-            LocalStore(tmp_path / "artifacts").move(THROUGHPUT, pointer(name), expected=None)
+            store.move(THROUGHPUT, pointer(name, before), expected=before)
             won.append(name)
         except PointerMoved:
             pass
 
-    threads = [threading.Thread(target=move, args=(name,)) for name in names]
+    threads = [threading.Thread(target=move, args=(name,)) for name in names[:8]]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    found = store.pointer(THROUGHPUT)
+    found = make_store().pointer(THROUGHPUT)
     assert found is not None
     assert won == [found.version]
+
+
+def test_a_move_between_reading_and_writing_is_seen_on_s3(
+    s3: str, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, quick = (RemoteStore(f"{s3}/{tmp_path.name}", tmp_path / "cache") for _ in range(2))
+    copies(slow, trained, tmp_path, ["v1", "v2", "v3"])
+    slow.move(THROUGHPUT, pointer("v1"), expected=None)
+    read = slow.pointer
+
+    def then_overtaken(target: str) -> Pointer | None:
+        monkeypatch.undo()
+        found = read(target)
+        quick.move(THROUGHPUT, pointer("v2", "v1"), expected="v1")
+        return found
+
+    monkeypatch.setattr(slow, "pointer", then_overtaken)
+    with pytest.raises(PointerMoved, match="moved to v2; another writer won"):
+        slow.move(THROUGHPUT, pointer("v3", "v1"), expected="v1")
+    assert quick.pointer(THROUGHPUT) == pointer("v2", "v1")
+
+
+def test_the_cache_of_a_remote_store_does_not_grow(trained: Path, tmp_path: Path) -> None:
+    store = RemoteStore(f"memory://{uuid.uuid4().hex}", tmp_path / "cache")
+    names = [f"v{number}" for number in range(7)]
+    copies(store, trained, tmp_path, names)
+    for name in names:
+        store.folder(THROUGHPUT, name)
+    assert sorted(path.name for path in (tmp_path / "cache" / THROUGHPUT).iterdir()) == names[-4:]
 
 
 def test_a_torn_pointer_is_an_error(trained: Path, tmp_path: Path) -> None:
