@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predictor.jobs import HardwareTable, columns
-from predictor.placement import REASONS, Goal, Placement, order, place
+from predictor.placement import NOT_EFFICIENT, REASONS, Goal, Placement, order, place
 from schemas.hardware import Catalog, Hardware
 from schemas.launch import ModelDefinition, Operator
 from tests.builders import CATALOG, submission
@@ -50,6 +50,13 @@ def test_premium_hardware_stays_only_where_it_earns_its_price() -> None:
 def test_premium_hardware_alone_stays() -> None:
     assert reasons(placed([1.0], names=["newest"])) == [None]
     assert reasons(placed([1.0, 9.0], names=["newest", "unpriced"]))[0] is None
+
+
+def test_premium_hardware_that_the_user_pinned_stays() -> None:
+    throughput = [160.0, 960.0, 320.0, 1.0, 1.0]
+    assert reasons(placed(throughput, goal=Goal(pinned="newest")))[2] is None
+    assert reasons(placed(throughput, goal=Goal(pinned="basic")))[2] == REASONS[NOT_EFFICIENT]
+    assert reasons(placed(throughput, goal=Goal(pinned="unpriced")))[3] == "no price in the catalog"
 
 
 def test_memory_that_cannot_hold_weights_and_gradients_excludes() -> None:

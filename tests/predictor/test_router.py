@@ -89,6 +89,14 @@ def test_the_users_own_choice_is_recorded(router: Router) -> None:
     assert router.rank(submission("p", pinned="basic", at=NOW)).pinned == "basic"
 
 
+def test_a_choice_that_was_not_eligible_is_recorded_and_said(router: Router) -> None:
+    answer = router.rank(submission("p", pinned="unpriced", at=NOW))
+    assert answer.pinned == "unpriced"
+    assert ("unpriced", "pinned, but not among the candidates") in {
+        (one.hardware_type, one.reason) for one in answer.excluded
+    }
+
+
 def test_switches(artifact_store: LocalStore) -> None:
     current = Switches(
         by_model_type={"off": Switch(mode="off"), "shadow": Switch(mode="shadow"), "quick": Switch(objective="fastest")}

@@ -1,0 +1,72 @@
+"""The ranking worker as a process: switched while it runs, and its answers explained from the topics."""
+
+import itertools
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from predictor.store import LocalStore
+from schemas.codec import decode, encode
+from schemas.events import PreferenceList
+from schemas.topics import PREFERENCES, SUBMITTED
+from streams.embedded import child
+from streams.explain_cli import explain
+from streams.kafka import CheckedProducer
+from streams.ranges import read_range
+from streams.settings import Settings
+from streams.switch_cli import app as switch
+from streams.switch_store import FOLLOW_EVERY_S
+from tests.builders import submission
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def worker(topics: Settings, artifact_store: LocalStore, tmp_path: Path) -> Iterator[Settings]:
+    settings = replace(topics, artifacts=str(artifact_store.root))
+    command = [sys.executable, "-m", "leap", "worker", "ranking"]
+    with child(command, tmp_path / "worker.log", lambda: True, settings.to_environment()):
+        yield settings
+
+
+def ask(settings: Settings) -> PreferenceList:
+    """The list of a new attempt."""
+    attempt = f"a-{next(NUMBERS)}"
+    producer = CheckedProducer(settings)
+    value = encode(submission(attempt, job_name="team/job-3x", model_type="model-3", at=datetime.now(UTC)))
+    producer.produce(settings.topic(SUBMITTED), value, attempt.encode())
+    producer.flush()
+    while True:
+        for message in read_range(settings, settings.topic(PREFERENCES)):
+            found = decode(message.value, PreferenceList)
+            if found.attempt_id == attempt:
+                return found
+
+
+def test_a_running_worker_is_switched_and_its_lists_are_explained(
+    worker: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in worker.to_environment().items():
+        monkeypatch.setenv(name, value)
+    answer = ask(worker)
+    assert answer.ranked and not answer.shadow
+
+    assert CliRunner().invoke(switch, ["set", "model-3", "shadow", "--by", "ann"]).exit_code == 0
+    assert FOLLOW_EVERY_S < 5, "a worker asks the store so often"
+    while not ask(worker).shadow:
+        pass
+    assert CliRunner().invoke(switch, ["set", "model-3", "off", "--by", "bob"]).exit_code == 0
+    while ask(worker).no_opinion != "switched off":
+        pass
+    history = CliRunner().invoke(switch, ["history"]).output.splitlines()
+    assert [line.split("  ")[1:3] for line in history] == [["bob", "model-3"], ["ann", "model-3"]]
+
+    explain(answer.attempt_id)
+    told = capsys.readouterr().out
+    assert told.startswith(f"{answer.attempt_id}: family team/job-3x, model type model-3\n")
+    assert f"1. {answer.ranked[0].hardware_type}\n" in told
