@@ -21,6 +21,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("backfill", "streams.backfill_cli:backfill", "streams"),
     ("fleet", "streams.fleet.cli:app", "streams"),
     ("retrain", "retrainer.cli:retrain", "retrainer"),
+    ("replay", "retrainer.replay_cli:replay", "retrainer"),
     ("bench", "retrainer.bench_cli:app", "retrainer"),
 )
 

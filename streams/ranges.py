@@ -15,6 +15,8 @@ from streams.topics import TopicError, topic_ids
 
 BATCH = 10_000
 TIMEOUT_S = 30.0
+#: What brokers answer for a moment when a topic is new or its leader moves.
+NO_LEADER = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 
 
 def read_range(
@@ -84,11 +86,24 @@ def _starts(consumer: Consumer, topic: str, first: int) -> dict[int, int]:
     partitions = consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
     if not first:
         return dict.fromkeys(partitions, OFFSET_BEGINNING)
-    found = consumer.offsets_for_times([TopicPartition(topic, number, first) for number in partitions], TIMEOUT_S)
-    for answer in found:
+    starts = {}
+    for answer in _offsets_for_times(consumer, [TopicPartition(topic, number, first) for number in partitions]):
         if answer.error is not None:
             raise KafkaException(answer.error)
-    return {answer.partition: answer.offset for answer in found if answer.offset >= 0}  # -1: none so late
+        if answer.offset >= 0:  # -1: none so late
+            starts[answer.partition] = answer.offset
+    return starts
+
+
+def _offsets_for_times(consumer: Consumer, asked: list[TopicPartition]) -> list[TopicPartition]:
+    until = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return consumer.offsets_for_times(asked, TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() not in NO_LEADER or time.monotonic() > until:
+                raise
+            time.sleep(0.1)
 
 
 def _at_end(raw: RawMessage) -> bool:

@@ -1,0 +1,137 @@
+"""``leap replay``: a time range of the topics through any artifact, as serving would have run it."""
+
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from predictor.cli import fail
+from predictor.store import open_store
+from schemas.codec import encode
+from schemas.events import THROUGHPUT, PreferenceList
+from schemas.topics import load_topics
+from streams.settings import Settings
+from streams.topics_cli import read_settings
+
+if TYPE_CHECKING:
+    from retrainer.replay import State
+    from retrainer.replay_summary import Summary
+
+TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
+#: Batches between two lines of progress.
+TELL_EVERY = 50
+
+
+def replay(
+    start: Annotated[datetime, typer.Option("--from", formats=TIMES, help="First submission; UTC unless it says.")],
+    end: Annotated[datetime, typer.Option("--to", formats=TIMES, help="End of the range; not in it.")],
+    artifact: Annotated[str | None, typer.Option(help="Artifact to rank with; production's by default.")] = None,
+    compare: Annotated[str | None, typer.Option(help="Another artifact, side by side.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Keep one line a list here, and go on from there when run again.")
+    ] = None,
+    parquet: Annotated[Path | None, typer.Option(help="Write one row an attempt and artifact.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Send the lists to this topic; it must exist.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")] = False,
+) -> None:
+    """Rank the submissions of a time range again, and score what finished since."""
+    from retrainer.replay import OtherReplay, routers
+    from retrainer.replay import replay as run
+    from retrainer.replay_summary import read_frame, summarise
+    from streams.topics import TopicError
+
+    settings = read_settings()
+    start, end = _utc(start), _utc(end)
+    if start >= end:
+        raise fail(f"--from {start.isoformat()} is not before --to {end.isoformat()}")
+    with ExitStack() as stack:
+        place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="leap-replay-")))
+        try:
+            ranked_by = routers(settings, open_store(settings.artifacts), _versions(settings, artifact, compare))
+            publish = _publisher(settings, topic) if topic else _keep
+            state = run(settings, ranked_by, start, end, place, publish, _teller())
+        except (LookupError, OtherReplay, TopicError, TimeoutError) as error:
+            raise fail(str(error)) from None
+        lines = read_frame(place)
+    if parquet:
+        lines.to_parquet(parquet, index=False)
+    found = summarise(state, lines)
+    print(msgspec.json.encode(found).decode() if as_json else as_text(found))
+
+
+def as_text(found: "Summary") -> str:
+    """A replay in a few lines."""
+    lines = [f"submitted from {found.start} to {found.end}; {found.per_s:,} a second; {found.rejected} no submissions"]
+    for side in found.sides:
+        outcomes = ", ".join(f"{count:,} {name}" for name, count in side.outcomes.items())
+        lines.append(f"{side.artifact}: {side.submissions:,} attempts ({outcomes}), {side.finished:,} finished")
+        for name, part in (("all", side.all), ("known families", side.known), ("first seen", side.first_seen)):
+            if part:
+                lines.append(
+                    f"  {name:15} w20 {part.w20:5} w10 {part.w10:5} w5 {part.w5:5} MdAPE {part.mdape:5}  "
+                    f"of {part.n:,}, coverage {part.coverage}%"
+                )
+        lines.append(f"  {side.interval}% in their interval; {side.on_first}% ran on the first choice")
+    if found.same_first is not None:
+        lines.append(f"the same first choice for {found.same_first}%; furthest apart:")
+    lines += [
+        f"  {one.attempt_id} {one.model_type}: {one.apart} times; first {one.first[0]} and {one.first[1]}"
+        for one in found.differ_most
+    ]
+    return "\n".join(lines)
+
+
+def _versions(settings: Settings, artifact: str | None, compare: str | None) -> list[str]:
+    if artifact is None:
+        pointer = open_store(settings.artifacts).pointer(THROUGHPUT)
+        if pointer is None:
+            raise LookupError(f"no artifact in production under {settings.artifacts}; name one with --artifact")
+        artifact = pointer.version
+    if compare == artifact:
+        raise LookupError(f"--compare names {artifact} too; name another artifact")
+    return [artifact] if compare is None else [artifact, compare]
+
+
+def _keep(lists: Sequence[PreferenceList]) -> None:
+    """The lines are enough."""
+
+
+def _publisher(settings: Settings, topic: str) -> Callable[[Sequence[PreferenceList]], None]:
+    from streams.kafka import CheckedProducer
+    from streams.topics import topic_ids
+
+    if topic in load_topics():
+        raise LookupError(f"{topic} is a topic of the live system: what is sent there is acted on; name another one")
+    name = settings.topic(topic)
+    topic_ids(settings, [name])
+    producer = CheckedProducer(settings)
+
+    def publish(lists: Sequence[PreferenceList]) -> None:
+        for answer in lists:
+            producer.produce(name, encode(answer), answer.attempt_id.encode())
+        producer.flush()
+
+    return publish
+
+
+def _teller() -> "Callable[[State], None]":
+    batches = 0
+
+    def tell(state: "State") -> None:
+        nonlocal batches
+        batches += 1
+        if batches % TELL_EVERY == 0:
+            rate = state.submissions / max(state.seconds, 1e-9)
+            print(f"{state.submissions:,} submissions, {rate:,.0f} a second", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
