@@ -39,7 +39,10 @@ def retrain(
     keep_days: Annotated[int, typer.Option(min=1, help="Days that partitions are kept.")] = 90,
     jobs: Annotated[int, typer.Option(min=1, help="Fits side by side.")] = 1,
     backend: Annotated[
-        str, typer.Option(envvar="LEAP_JOBLIB_BACKEND", help="Where fits run: loky, dask, or any that joblib knows.")
+        str,
+        typer.Option(
+            envvar="LEAP_JOBLIB_BACKEND", help="Where fits run: loky, dask@<scheduler>, or any that joblib knows."
+        ),
     ] = "loky",
     trial: Annotated[bool, typer.Option(help="Keep the artifact, but do not move production.")] = False,
     offline: Annotated[bool, typer.Option(help="Use the partitions as they are: no Kafka, no Redis.")] = False,

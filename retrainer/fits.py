@@ -5,6 +5,8 @@ from contextlib import contextmanager
 
 from joblib import parallel_config
 
+DASK = "dask@"
+
 
 @contextmanager
 def fits_on(backend: str) -> Iterator[None]:
@@ -13,14 +15,14 @@ def fits_on(backend: str) -> Iterator[None]:
     Parameters
     ----------
     backend
-        ``loky`` (processes here), ``dask``, or any backend that is registered with joblib. Dask's scheduler is
-        the one that ``DASK_SCHEDULER_ADDRESS`` names.
+        ``loky`` (processes here), ``dask@tcp://scheduler:8786`` with the address of a Dask scheduler, or any
+        other backend that is registered with joblib.
     """
-    if backend != "dask":
+    if not backend.startswith(DASK):
         with parallel_config(backend):
             yield
         return
-    from distributed import Client  # nothing but Dask needs it
+    from distributed import Client  # nothing else needs Dask
 
-    with Client(), parallel_config("dask"):
+    with Client(backend.removeprefix(DASK)), parallel_config("dask"):
         yield
