@@ -167,7 +167,8 @@ class Night:
                     comparison, window, snapshot, frozen.fences, self._catalog, plan.target, folder / "artifacts"
                 )
                 self._store.add(plan.target, artifact)
-                decision = publish.decide(comparison, production, pointer, plan.margin, window.doubts)
+                doubts = (*window.doubts, *publish.overtaken(serving, window))
+                decision = publish.decide(comparison, production, pointer, plan.margin, doubts)
                 promoted = decision.promote and plan.promote
                 if promoted:
                     publish.move(self._store, plan.target, artifact.name, decision.reason, pointer)

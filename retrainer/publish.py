@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -89,10 +89,21 @@ def production(store: ArtifactStore, target: str) -> Artifact | None:
 
 
 def served_scores(artifact: Artifact, held_out: Data) -> Scores | None:
-    """How an artifact, with its own snapshot, predicts the held-out attempts."""
-    pairs = artifact.pairs(held_out.pairs.jobs, held_out.pairs.job, held_out.rows["hardware_type"].tolist())
+    """How an artifact's model predicts the held-out attempts.
+
+    History is what was known at each launch, as for the new model. The artifact's own snapshot will not do: that
+    of a night that is run again, or of the day before where two days are held out, holds their outcomes.
+    """
+    pairs = replace(held_out.pairs, table=artifact.table)
     predicted = np.exp(artifact.model.predict(pairs, artifact.matrix(pairs)).mean)
     return scores(predicted, np.exp(held_out.y))
+
+
+def overtaken(serving: Artifact | None, window: Window) -> list[str]:
+    """Why a night of the past must not move production."""
+    if serving is None or serving.manifest.window_to <= window.last.isoformat():
+        return []
+    return [f"production was made of attempts up to {serving.manifest.window_to}, later than {window.last}"]
 
 
 def decide(
@@ -107,7 +118,7 @@ def decide(
     margin
         Points of w20 that the new model may be worse by.
     doubts
-        Why the window is not as usual.
+        Why production should stay where it is, whatever the scores.
     """
     found = comparison.champion.all
     assert found is not None

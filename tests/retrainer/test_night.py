@@ -25,6 +25,7 @@ from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG
 
 PLAN = Plan(night=NIGHT, recipes=("boosted",))
+TARGETS = (THROUGHPUT, "memory")
 
 
 @pytest.fixture
@@ -124,6 +125,50 @@ def test_retention_prunes_partitions_and_artifacts_but_not_production(places: tu
     pointer = store.pointer(THROUGHPUT)
     assert pointer is not None
     assert {pointer.version, reports[-1].artifact} <= set(store.versions(THROUGHPUT))
+
+
+def test_a_night_that_is_run_again_is_not_measured_against_what_it_published(
+    places: tuple[Partitions, LocalStore],
+) -> None:
+    partitions, store = places
+    first, again = (Night(partitions, store, CATALOG).run(PLAN) for _ in range(2))
+    assert again.production == first.recipes[0].all, "its own snapshot holds the outcomes of the held-out day"
+
+
+def test_a_night_of_the_past_does_not_move_production(places: tuple[Partitions, LocalStore]) -> None:
+    partitions, store = places
+    latest = Night(partitions, store, CATALOG).run(PLAN)
+    report = Night(partitions, store, CATALOG).run(replace(PLAN, night=NIGHT - timedelta(days=2)))
+    assert not report.promoted
+    assert report.reason == "production was made of attempts up to 2026-03-10, later than 2026-03-08"
+    pointer = store.pointer(THROUGHPUT)
+    assert pointer is not None
+    assert pointer.version == latest.artifact
+
+
+def test_a_day_with_far_fewer_attempts_is_kept_out_of_production(tmp_path: Path) -> None:
+    partitions, store = Partitions(tmp_path / "partitions"), LocalStore(tmp_path / "artifacts")
+    partitions.absorb(past()[:545])
+    report = Night(partitions, store, CATALOG).run(PLAN)
+    assert report.doubts == ("2026-03-10 has 5 attempts with the target, where a day has 60",)
+    assert (report.promoted, report.reason) == (False, report.doubts[0])
+    assert store.versions(THROUGHPUT) == [report.artifact]
+
+
+def test_each_target_has_its_own_line_of_artifacts_and_pointer(tmp_path: Path) -> None:
+    partitions, store = Partitions(tmp_path / "partitions"), LocalStore(tmp_path / "artifacts")
+    partitions.absorb(past())
+    rows = partitions.read(partitions.days())
+    partitions.merge(rows.assign(measured_memory=50.0 * rows["num_trainers"]))
+    reports = {name: Night(partitions, store, CATALOG).run(replace(PLAN, target=name)) for name in TARGETS}
+    for name, report in reports.items():
+        pointer = store.pointer(name)
+        assert pointer is not None
+        assert [pointer.version] == store.versions(name) == [report.artifact]
+        assert artifacts.load(store.folder(name, pointer.version)).manifest.target == name
+    memory = reports["memory"].recipes[0].all
+    assert memory is not None
+    assert memory.w5 == 100.0
 
 
 def test_an_empty_window_says_what_to_do(tmp_path: Path) -> None:
