@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from predictor.jobs import Floats, Indices
 from predictor.kernel import DAYS_PER_YEAR, YEARS, Points
 
-#: Attempts of one configuration within this many days are repeats of one another.
-DAYS = 10.0
+#: Attempts of one configuration within so many days are repeats of one another: the fewest that leave `MOST` units.
+DAYS = (1.0, 3.0, 10.0, 30.0)
+MOST = 40_000
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,16 @@ class Units:
     of_row: Indices
 
 
-def aggregate(points: Points, y: Floats, days: float = DAYS) -> Units:
-    """Gather rows of the same model type, hardware type, numbers and span of `days` days."""
-    numbers = np.round(points.x, 6)
-    numbers[:, YEARS] = np.floor(points.x[:, YEARS] * (DAYS_PER_YEAR / days))
-    of_row = codes(points.model, points.hardware, *numbers.T)
-    count = np.bincount(of_row)
+def aggregate(points: Points, y: Floats) -> Units:
+    """Gather rows of the same model type, hardware type, numbers and span of days."""
+    numbers = np.round(np.delete(points.x, YEARS, axis=1), 6)
+    configuration = codes(points.model, points.hardware, *numbers.T)
+    day = np.floor(points.x[:, YEARS] * DAYS_PER_YEAR + 1e-6)
+    for days in DAYS:
+        of_row = codes(configuration, day // days)
+        count = np.bincount(of_row)
+        if len(count) <= MOST:
+            break
     median = grouped_median(of_row, y, len(count))
     latest = np.full(len(count), -np.inf)
     np.maximum.at(latest, of_row, points.x[:, YEARS])
