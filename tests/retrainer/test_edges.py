@@ -1,0 +1,137 @@
+"""Where a night meets Kafka and Redis, on both as they run."""
+
+import math
+import threading
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from predictor.snapshot import key_hash
+from retrainer import edges, states
+from retrainer.partitions import Partitions
+from retrainer.states import difference
+from retrainer.table import frame, log_target
+from retrainer.twin import Twin
+from schemas.codec import decode, encode
+from schemas.events import THROUGHPUT, ArtifactPublished, JobAttempt
+from schemas.topics import ARTIFACTS, ATTEMPTS, COMPLETED, DEAD_LETTERS
+from streams.history import history_loop, keys
+from streams.history_store import HistoryStore, Observation
+from streams.kafka import CheckedProducer
+from streams.ranges import read_range
+from streams.redis_client import connect
+from streams.settings import Settings
+from tests.artifacts import past
+
+
+def send(settings: Settings, topic: str, values: list[bytes]) -> None:
+    producer = CheckedProducer(settings)
+    for value in values:
+        producer.produce(settings.topic(topic), value)
+    producer.flush()
+
+
+def test_attempts_of_the_topic_become_partitions_once(topics: Settings, tmp_path: Path) -> None:
+    made = past()
+    partitions = Partitions(tmp_path)
+    send(topics, ATTEMPTS, [*map(encode, made[:400]), b"broken", *map(encode, made[350:400])])
+    assert len(edges.absorb(topics, partitions)()) == 7
+    assert set(partitions.read(partitions.days())["attempt_id"]) == {one.attempt_id for one in made[:400]}
+    send(topics, ATTEMPTS, [encode(one) for one in made[400:]])
+    assert len(edges.absorb(topics, partitions)()) == 4
+    assert edges.absorb(topics, partitions)() == []
+    rows = partitions.read(partitions.days())
+    assert sorted(rows["attempt_id"]) == sorted(one.attempt_id for one in made)
+    [letter] = read_range(topics, topics.topic(DEAD_LETTERS))
+    assert b"retrainer" in (letter.value or b"")
+
+
+def test_a_night_that_dies_before_its_partitions_are_written_reads_the_attempts_again(
+    topics: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        """Nothing handles it, as nothing handles kill -9."""
+
+    def die(attempts: list[JobAttempt]) -> list[object]:
+        raise Killed
+
+    partitions = Partitions(tmp_path)
+    send(topics, ATTEMPTS, [encode(one) for one in past()])
+    with monkeypatch.context() as patched:
+        patched.setattr(partitions, "absorb", die)
+        with pytest.raises(Killed):
+            edges.absorb(topics, partitions)()
+    edges.absorb(topics, partitions)()
+    assert len(partitions.read(partitions.days())) == len(past())
+
+
+def test_the_announcement_is_on_the_topic(topics: Settings) -> None:
+    event = ArtifactPublished(
+        target=THROUGHPUT, artifact="v1", promoted=True, reason="better", published_at=datetime(2026, 1, 1, tzinfo=UTC)
+    )
+    edges.announce(topics)(event)
+    [message] = read_range(topics, topics.topic(ARTIFACTS))
+    assert decode(message.value, ArtifactPublished) == event
+
+
+def test_the_store_holds_what_the_partitions_say(topics: Settings, tmp_path: Path) -> None:
+    made = past()
+    send(topics, COMPLETED, [encode(one.completed) for one in made])
+    history_loop(topics).run(until_end=True)
+    rows = frame(made)
+    # What the history worker counts under the family that it works out of the name, the table has by that family.
+    rows["family"] = [keys(one.completed)[0].name for one in made]
+    twin = Twin(rows, log_target(rows, THROUGHPUT))
+    frozen = edges.snapshot(topics, THROUGHPUT)()
+    found = difference(frozen.records, twin.records(100_000))
+    assert (found.keys, found.equal) == (12 + 36 + 4, 12 + 36 + 4)
+    assert sum(offset + 1 for offset in frozen.fences.values()) == len(made)
+
+
+def test_every_family_is_whole_while_writers_go_on(settings: Settings) -> None:
+    """An attempt counts for its family and for the family on one hardware type: in a snapshot the sums agree."""
+    attempts = past()
+    about = [keys(one.completed) for one in attempts]
+    stop = threading.Event()
+
+    def write(source: str) -> None:
+        offset = 0
+        with connect(settings.redis_url) as client:
+            store = HistoryStore(client, settings.redis_prefix)
+            while not stop.is_set():
+                batch = []
+                for _ in range(50):
+                    key = about[offset % len(about)]
+                    name = f"{source}-{offset}"
+                    batch.append(
+                        Observation(source, offset, name, THROUGHPUT, math.log(2 + offset), float(offset), key)
+                    )
+                    offset += 1
+                store.apply(batch)
+
+    writers = [threading.Thread(target=write, args=(f"topic/{number}",)) for number in range(2)]
+    for writer in writers:
+        writer.start()
+    try:
+        frozen = [edges.snapshot(settings, THROUGHPUT)() for _ in range(20)]
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+    totals = [records["n"][records["family"] == records["key"]].sum() for records in (one.records for one in frozen)]
+    assert totals[-1] > totals[0], "the writers wrote nothing meanwhile"
+    for one in frozen:
+        whole, parts = Counter[int](), Counter[int]()
+        for key, family, n in zip(*(one.records[name].tolist() for name in ("key", "family", "n")), strict=True):
+            if key == family:
+                whole[family] += n
+            elif family:
+                parts[family] += n
+        assert whole == parts
+        assert len(states.snapshot(one.records)) == len(one.records)
+    assert set(frozen[-1].fences) == {"topic/0", "topic/1"}
+    assert key_hash("family", about[0][0].name) in frozen[-1].records["key"]
+    assert np.all(frozen[-1].records["n"] >= 1)
