@@ -113,8 +113,8 @@ class Solved:
 def part_of(kernel: Kernel, shared: Shared, units: Units, rows: Indices, mean: float, most: int) -> Part:
     """Features of the units of one model type at `rows`."""
     points = units.points.take(rows)
-    landmarks, whiten = select_landmarks(kernel, points, most)
-    local = kernel(points, points.take(landmarks)) @ whiten
+    landmarks, whiten, covariance = select_landmarks(kernel, points, most)
+    local = (covariance if len(covariance) == len(points) else kernel(points, points.take(landmarks))) @ whiten
     left = np.maximum(kernel.diagonal(points) - np.square(local).sum(axis=1), 0.0)
     return Part(rows, points, landmarks, whiten, local, left, shared(points), units.y[rows] - mean)
 
@@ -126,8 +126,8 @@ def shared_posterior(solved: Sequence[Solved]) -> tuple[Floats, Floats]:
     return root @ (root.T @ sum(each.moment for each in solved)), root
 
 
-def select_landmarks(kernel: Kernel, points: Points, most: int) -> tuple[Indices, Floats]:
-    """(m,) rows, and the (m, m) matrix that makes covariance with them independent features.
+def select_landmarks(kernel: Kernel, points: Points, most: int) -> tuple[Indices, Floats, Floats]:
+    """(m,) rows, (m, m) what makes covariance with them independent features, (candidates, m) that covariance.
 
     Pivoted Cholesky: the configuration that the landmarks so far explain least comes next, until they explain all.
     """
@@ -147,4 +147,4 @@ def select_landmarks(kernel: Kernel, points: Points, most: int) -> tuple[Indices
         left[pivot] = 0.0
         chosen.append(pivot)
     root = np.tril(features[chosen, : len(chosen)])
-    return candidates[chosen], np.asarray(np.linalg.inv(root).T, dtype=float)
+    return candidates[chosen], np.asarray(np.linalg.inv(root).T, dtype=float), covariance[:, chosen]

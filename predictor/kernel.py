@@ -7,6 +7,7 @@ linear kernel (x_a - centre)(x_b - centre).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -132,10 +133,11 @@ class Kernel:
     def __call__(self, a: Points, b: Points) -> Floats:
         """(len(a), len(b)) covariance, all points being of one model type."""
         factors = [self._factor(factor, a.x, b.x) for factor in range(len(self.column))]
-        total = np.zeros((len(a), len(b)))
-        for table, members in zip(self.tables, self.member, strict=True):
-            product = table[a.hardware][:, b.hardware]
-            for factor in np.flatnonzero(members):
+        pair = a.hardware[:, None] * self.tables.shape[1] + b.hardware[None, :]
+        total = np.zeros(pair.shape)
+        for table, members in self._groups:
+            product = table.take(pair)
+            for factor in members:
                 product *= factors[factor]
             total += product
         return total
@@ -143,12 +145,19 @@ class Kernel:
     def diagonal(self, a: Points) -> Floats:
         """(len(a),) variance."""
         total = np.zeros(len(a))
-        for table, members in zip(self.tables, self.member, strict=True):
+        for table, members in self._groups:
             product = table[a.hardware, a.hardware]
-            for factor in np.flatnonzero(members & (self.length == 0)):
-                product = product * (a.x[:, self.column[factor]] - self.centre[self.column[factor]]) ** 2
+            for factor in members:
+                if self.length[factor] == 0:
+                    product = product * (a.x[:, self.column[factor]] - self.centre[self.column[factor]]) ** 2
             total += product
         return total
+
+    @cached_property
+    def _groups(self) -> list[tuple[Floats, list[int]]]:
+        """Each table with the factors that multiply it."""
+        members = [np.flatnonzero(row).tolist() for row in self.member]
+        return list(zip(self.tables, members, strict=True))
 
     def _factor(self, factor: int, a: Floats, b: Floats) -> Floats:
         column, length = self.column[factor], self.length[factor]
