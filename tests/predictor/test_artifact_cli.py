@@ -1,0 +1,94 @@
+"""``leap artifact``: what an operator does to production by hand."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from predictor.cli import app
+from predictor.store import LocalStore
+from schemas.events import THROUGHPUT
+from tests.artifacts import night_over, past
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def store(artifact_store: LocalStore, tmp_path: Path) -> LocalStore:
+    """Three versions of one artifact, the second in production."""
+    copy = LocalStore(shutil.copytree(artifact_store.root, tmp_path / "artifacts"))
+    [version] = copy.versions(THROUGHPUT)
+    line = copy.root / THROUGHPUT
+    for name in ("v1", "v2"):
+        shutil.copytree(line / version, line / name)
+    (line / version).rename(line / "v0")
+    (line / "production.json").unlink()
+    return copy
+
+
+@pytest.fixture
+def run(store: LocalStore) -> Run:
+    def invoke(*arguments: str, fails: bool = False) -> Result:
+        result = CliRunner().invoke(app, [*arguments], env={"LEAP_ARTIFACTS": str(store.root)})
+        assert (result.exit_code != 0) is fails, result.output
+        return result
+
+    return invoke
+
+
+def production(store: LocalStore) -> str | None:
+    pointer = store.pointer(THROUGHPUT)
+    return pointer.version if pointer else None
+
+
+def test_promote_and_roll_back(store: LocalStore, run: Run) -> None:
+    run("promote", "v0")
+    run("promote", "v1", "--reason", "a try")
+    pointer = store.pointer(THROUGHPUT)
+    assert pointer is not None
+    assert (pointer.version, pointer.previous, pointer.reason) == ("v1", "v0", "a try")
+    assert "v0 (was v1)" in run("rollback").output
+    assert production(store) == "v0"
+
+
+def test_list_and_show(store: LocalStore, run: Run) -> None:
+    run("promote", "v1")
+    assert run("list").output == "v0\nv1  in production\nv2\n"
+    listed = json.loads(run("list", "--json").output)
+    assert (listed["production"]["version"], listed["versions"]) == ("v1", ["v0", "v1", "v2"])
+    assert json.loads(run("show", "v2").output)["target"] == THROUGHPUT
+
+
+def test_an_artifact_that_does_not_load_is_not_promoted(store: LocalStore, run: Run) -> None:
+    run("promote", "v0")
+    (store.root / THROUGHPUT / "v1" / "model.onnx").write_bytes(b"torn")
+    assert "not the" in run("promote", "v1", fails=True).output
+    assert "no artifact 'v9'" in run("promote", "v9", fails=True).output
+    assert production(store) == "v0"
+
+
+def test_there_is_nothing_to_roll_back_to(run: Run) -> None:
+    assert "no version before it" in run("rollback", fails=True).output
+    run("promote", "v0")
+    assert "no version before it" in run("rollback", fails=True).output
+
+
+def test_nights_do_not_move_what_is_pinned_until_it_is_promoted(tmp_path: Path) -> None:
+    store, first = night_over(tmp_path, past())
+    runner, environment = CliRunner(), {"LEAP_ARTIFACTS": str(store.root)}
+    assert runner.invoke(app, ["pin", first.artifact], env=environment).exit_code == 0
+    _, second = night_over(tmp_path, past())
+    assert (second.promoted, second.reason) == (False, f"production is pinned to {first.artifact}")
+    assert production(store) == first.artifact
+    assert runner.invoke(app, ["promote", first.artifact], env=environment).exit_code == 0
+    _, third = night_over(tmp_path, past())
+    assert third.promoted
+
+
+def test_prune_says_what_it_removed(store: LocalStore, run: Run) -> None:
+    run("promote", "v0")
+    assert run("prune", "--keep", "1").output == "removed v1\n"
+    assert store.versions(THROUGHPUT) == ["v0", "v2"]
