@@ -21,7 +21,8 @@ from streams.settings import Settings
 from streams.topics import ensure_topics
 
 RATE = 100.0
-WARM_UP_S = 3.0
+#: Not counted: the producer connects, the worker starts and joins its group.
+WARM_UP_S = 8.0
 PATIENCE_S = 120.0
 
 
@@ -153,13 +154,11 @@ def _latency(
     with fresh_topics(settings) as fresh:
         lists = Lists(fresh)
         with child(command, folder / "worker.log", lambda: True, fresh.to_environment()):
-            first = int(WARM_UP_S * RATE)
-            warm = send(fresh, submissions, 0, first, RATE)
-            lists.wait(list(warm))
-            sent = send(fresh, submissions, first, int(seconds * RATE), RATE)
+            sent = send(fresh, submissions, 0, int((WARM_UP_S + seconds) * RATE), RATE)
             missing = lists.wait(list(sent), 10.0)
         lists.close()
-    return [lists.heard[attempt][0] - at for attempt, at in sent.items() if attempt in lists.heard], len(missing)
+    took = [lists.heard[attempt][0] - at for attempt, at in sent.items() if attempt in lists.heard]
+    return took[int(WARM_UP_S * RATE) :], len(missing)
 
 
 def _throughput(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from retrainer.bench_model import Trained, train
 from streams.embedded import child, free_port
-from streams.ranking_bench import RATE, Lists, bench, fresh_topics, send
+from streams.ranking_bench import RATE, WARM_UP_S, Lists, bench, fresh_topics, send
 from streams.settings import Settings
 from tests.services import real_kafka, real_redis
 
@@ -92,17 +92,16 @@ def disturb(
         lists = Lists(fresh)
         scene = Scene(fresh, folder, kind, kafka, stack)
         group = scene.start(FAIL_EVERY if "exception" in event else 0)
-        lists.wait(list(send(fresh, trained.submissions, 0, 200, RATE)), 30.0)
-        timer = threading.Timer(EVENT_S, EVENTS[event], (scene, group))
+        timer = threading.Timer(WARM_UP_S + EVENT_S, EVENTS[event], (scene, group))
         timer.start()
-        sent = send(fresh, trained.submissions, 200, int(SECONDS * RATE), RATE)
+        sent = send(fresh, trained.submissions, 0, int((WARM_UP_S + SECONDS) * RATE), RATE)
         timer.join()
         missing = lists.wait(list(sent), PATIENCE_S)
         time.sleep(2.0)
         lists.close()
-    repeated = sum(len(times) - 1 for attempt, times in lists.heard.items() if attempt in sent)
+    repeated = sum(len(times) - 1 for times in lists.heard.values())
     waits = [lists.heard[attempt][0] - at for attempt, at in sent.items() if attempt in lists.heard]
-    return len(missing), repeated, max(waits)
+    return len(missing), repeated, max(waits[int(WARM_UP_S * RATE) :])
 
 
 def main() -> None:

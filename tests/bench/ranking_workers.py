@@ -7,29 +7,29 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import faust
 from faust.types import EventT
 
 from schemas.topics import SUBMITTED
-from streams.consume import BatchLoop, Message
+from streams.consume import Message
 from streams.logs import configure
-from streams.ranking import BATCH_SIZE, WORKER, open_ranking
+from streams.ranking import BATCH_SIZE, WORKER, open_ranking, ranking_loop
 from streams.settings import Settings
 from streams.worker import run_worker
 
 WITHIN_S = 0.005
 RETRY_S = 0.1
 
-Handle = Callable[[Sequence[Message]], None]
+Handle = Callable[[list[Message]], None]
 
 
 def failing(handle: Handle, every: int) -> Handle:
     """`handle`, with a bug thrown at each `every`-th call."""
     calls = 0
 
-    def work(batch: Sequence[Message]) -> None:
+    def work(batch: list[Message]) -> None:
         nonlocal calls
         calls += 1
         if every and calls % every == 0:
@@ -41,10 +41,9 @@ def failing(handle: Handle, every: int) -> Handle:
 
 def loop(settings: Settings, stop: threading.Event, fail_every: int) -> None:
     """The worker as it is, but for the bug."""
-    ranking, producer = open_ranking(settings, stop)
-    handle = failing(ranking.handle, fail_every)
-    topics = [settings.topic(SUBMITTED)]
-    run_worker(BatchLoop(settings, WORKER, topics, handle, outputs=producer, batch_size=BATCH_SIZE), settings)
+    made = ranking_loop(settings, stop)
+    made._handle = failing(made._handle, fail_every)
+    run_worker(made, settings)
 
 
 def agent(settings: Settings, stop: threading.Event, fail_every: int) -> None:
