@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+import structlog
 import typer
 
 from predictor.cli import fail
-from predictor.store import PointerMoved
 
 if TYPE_CHECKING:
     from retrainer.night import Plan, Report
     from retrainer.partitions import Partitions
     from streams.settings import Settings
+
+log = structlog.get_logger(__name__)
 
 
 class Every(StrEnum):
@@ -70,18 +72,18 @@ def retrain(
     targets = tuple(target or TARGETS)
     partitions = Partitions(settings.partitions)
 
-    def run(day: date) -> "list[Report]":
+    def run(day: date, names: Sequence[str]) -> "list[Report]":
         with alone(partitions.root), fits_on(backend):
-            plans = [replace(plan, night=day, target=name) for name in targets]
+            plans = [replace(plan, night=day, target=name) for name in names]
             return _run_all(partial(_run, settings, partitions, offline=offline), plans)
 
-    def done(day: date) -> bool:
-        return all(partitions.files.names(report_name(name, day)) for name in targets)
+    def left(day: date) -> list[str]:
+        return [name for name in targets if not partitions.files.names(report_name(name, day))]
 
     if every:
-        run_daily(run, done)
+        run_daily(lambda day: run(day, left(day)), lambda day: not left(day))
     try:
-        reports = run(plan.night)
+        reports = run(plan.night, targets)
     except (Busy, NightFailed) as error:
         raise fail(str(error)) from None
     print(msgspec.json.encode(reports).decode() if as_json else "\n".join(map(summary, reports)))
@@ -99,13 +101,12 @@ def _run_all(run: "Callable[[Plan], Report]", plans: "list[Plan]") -> "list[Repo
     NightFailed
         After all have run, if any failed.
     """
-    from retrainer.window import NothingToLearn
-
     reports, failed = [], []
     for plan in plans:
         try:
             reports.append(run(plan))
-        except (NothingToLearn, PointerMoved) as error:
+        except Exception as error:
+            log.exception("the night of a target failed", target=plan.target)
             failed.append(f"{plan.target}: {error}")
     if failed:
         raise NightFailed("\n".join([*map(summary, reports), *failed]))
