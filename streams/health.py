@@ -1,7 +1,7 @@
 """``/metrics``, ``/livez`` and ``/readyz`` of a worker over HTTP."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -9,9 +9,12 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from streams.progress import Progress
 
+#: Path to media type and body, asked for at each request.
+Pages = Callable[[], Mapping[str, tuple[str, bytes]]]
+
 
 @contextmanager
-def health_server(port: int, progress: Progress) -> Iterator[int]:
+def health_server(port: int, progress: Progress, pages: Pages = dict) -> Iterator[int]:
     """Serve until the block ends.
 
     Parameters
@@ -20,6 +23,8 @@ def health_server(port: int, progress: Progress) -> Iterator[int]:
         TCP port; 0 takes a free one.
     progress
         What liveness and readiness are told from.
+    pages
+        What else is served.
 
     Yields
     ------
@@ -39,6 +44,8 @@ def health_server(port: int, progress: Progress) -> Iterator[int]:
                 ready = progress.ready()
                 text = "ready" if ready else "not in the consumer group yet, or a batch is failing"
                 self._answer(200 if ready else 503, "text/plain", text.encode())
+            elif found := pages().get(self.path):
+                self._answer(200, *found)
             else:
                 self._answer(404, "text/plain", b"try /metrics, /livez or /readyz")
 

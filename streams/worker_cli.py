@@ -57,3 +57,20 @@ def ranking() -> None:
     stop = threading.Event()
     _run(lambda settings: ranking_loop(settings, stop))
     stop.set()
+
+
+@app.command()
+def monitor() -> None:
+    """Keep the figures of the last day: a page, JSON and metrics on LEAP_METRICS_PORT. One process, not several."""
+    from streams.logs import configure
+    from streams.monitor_app import run_monitor
+    from streams.topics import TopicError, assert_topics
+
+    configure()
+    settings = read_settings()
+    try:
+        assert_topics(settings, load_topics().values())
+        run_monitor(settings)
+    except TopicError as error:
+        typer.secho(str(error), fg="red", err=True)
+        raise typer.Exit(1) from None

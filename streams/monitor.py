@@ -1,0 +1,243 @@
+"""What the live monitor knows: the attempts of the last day, joined by attempt id, and their figures.
+
+Pure and in memory. A message that comes again changes nothing, in whatever order lists, allocations and
+completions come: of two versions of one part the time in it decides, as in the attempt joiner.
+"""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from schemas.events import SUCCEEDED, THROUGHPUT, JobAllocated, JobCompleted, PreferenceList
+from streams.fleet.ceilings import Accuracy, accuracy
+
+DAY_S = 86_400.0
+HOUR_S = 3600.0
+#: How long a list waits for its completion; an attempt that runs longer counts as one without a list.
+WAIT_S = 7 * DAY_S
+#: Attempts kept, of the published fleet those of a week; beyond them the oldest go. 1.2 kB each with 8 candidates.
+MOST = 200_000
+#: A time so far in the future is a clock that is wrong, and must not end the window of all the others.
+FUTURE_S = HOUR_S
+ROWS = 15
+
+Part = PreferenceList | JobAllocated | JobCompleted
+Bounds = tuple[float, float, float]  # predicted samples/s and its interval; NaN where there is none
+
+
+@dataclass(slots=True)
+class _Attempt:
+    decided_at: float = math.inf
+    outcome: str = ""
+    model_type: str = ""
+    first: str = ""
+    predicted: dict[str, Bounds] = field(default_factory=dict)
+    allocated_at: float = -math.inf
+    allocated: str = ""
+    finished_at: float = -math.inf
+    ran_on: str = ""
+    measured: float = math.nan
+    hours: float = 0.0
+
+    @property
+    def finished(self) -> bool:
+        return self.finished_at > -math.inf
+
+    @property
+    def listed(self) -> bool:
+        return self.decided_at < math.inf
+
+    @property
+    def bounds(self) -> Bounds:
+        return self.predicted.get(self.ran_on, (math.nan, math.nan, math.nan))
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """The last day in figures; shares are in percent, None where there is nothing to take them of.
+
+    Attributes
+    ----------
+    until
+        Time of the newest event, seconds since 1970; the day ends here.
+    lists, no_opinion
+        Preference lists decided, and of the empty ones how many by reason.
+    ranked
+        Share of those lists that rank something.
+    finished
+        Attempts that ended, whatever their status.
+    attempts_ranked, hours_ranked
+        Share of the finished attempts, and of their accelerator-hours, whose list ranked something.
+    first_choice
+        Share of the attempts with a ranked list and a place that got the hardware type ranked first.
+    accuracy
+        Predicted against measured, of the finished attempts that have both.
+    scored, coverage, interval
+        How many those are, their share of the attempts with a measurement, and the share within the interval.
+    hourly
+        Hours before `until`, oldest first, and w20 of what finished in each.
+    model_types, hardware_types
+        Most frequent first: name, scored attempts, w20.
+    """
+
+    until: float
+    lists: int
+    no_opinion: dict[str, int]
+    ranked: float | None
+    finished: int
+    attempts_ranked: float | None
+    hours_ranked: float | None
+    first_choice: float | None
+    accuracy: Accuracy | None
+    scored: int
+    coverage: float | None
+    interval: float | None
+    hourly: tuple[tuple[int, float], ...]
+    model_types: tuple[tuple[str, int, float], ...]
+    hardware_types: tuple[tuple[str, int, float], ...]
+
+
+class Monitor:
+    """Takes parts of attempts, gives the figures of the last day.
+
+    Parameters
+    ----------
+    clock
+        Seconds since 1970.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._attempts: dict[str, _Attempt] = {}
+        self._newest = -math.inf
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    def add(self, event: Part) -> None:
+        """Take one part; one that is older than the window, or lies in the future, is passed over."""
+        at = _time(event)
+        horizon = DAY_S if isinstance(event, JobCompleted) else WAIT_S
+        if at > self._clock() + FUTURE_S or at < self._newest - horizon:
+            return
+        self._newest = max(self._newest, at)
+        attempt = self._attempts.setdefault(event.attempt_id, _Attempt())
+        _merge(attempt, event, at)
+        if len(self._attempts) > MOST:
+            del self._attempts[next(iter(self._attempts))]
+
+    def figures(self) -> Figures:
+        """The figures of the day that ends with the newest event; what is older is forgotten."""
+        self._forget()
+        since = self._newest - DAY_S
+        attempts = list(self._attempts.values())
+        listed = [one for one in attempts if one.listed and one.decided_at > since]
+        finished = [one for one in attempts if one.finished]
+        placed = [one for one in attempts if one.first and (one.allocated or one.ran_on)]
+        measured = [one for one in finished if one.measured > 0]
+        scored = [one for one in measured if one.bounds[0] > 0]
+        bounded = [one for one in scored if one.bounds[1] > 0]
+        return Figures(
+            until=self._newest if attempts else 0.0,
+            lists=len(listed),
+            no_opinion=dict(Counter(one.outcome for one in listed if one.outcome)),
+            ranked=_share(not one.outcome for one in listed),
+            finished=len(finished),
+            attempts_ranked=_share(bool(one.first) for one in finished),
+            hours_ranked=_weighed((bool(one.first), one.hours) for one in finished),
+            first_choice=_share((one.allocated or one.ran_on) == one.first for one in placed),
+            accuracy=_accuracy(scored),
+            scored=len(scored),
+            coverage=_share(one.bounds[0] > 0 for one in measured),
+            interval=_share(one.bounds[1] <= one.measured <= one.bounds[2] for one in bounded),
+            hourly=_hourly(scored, self._newest),
+            model_types=_by(scored, [one.model_type for one in scored]),
+            hardware_types=_by(scored, [one.ran_on for one in scored]),
+        )
+
+    def _forget(self) -> None:
+        day, wait = self._newest - DAY_S, self._newest - WAIT_S
+        self._attempts = {
+            name: one
+            for name, one in self._attempts.items()
+            if (one.finished_at >= day if one.finished else max(one.allocated_at, _at(one.decided_at)) >= wait)
+        }
+
+
+def _time(event: Part) -> float:
+    match event:
+        case PreferenceList():
+            return event.decided_at.timestamp()
+        case JobAllocated():
+            return event.allocated_at.timestamp()
+        case JobCompleted():
+            return event.finished_at.timestamp()
+
+
+def _merge(attempt: _Attempt, event: Part, at: float) -> None:
+    """The earliest list, which is what was served; the latest allocation and completion, which correct others."""
+    match event:
+        case PreferenceList() if at < attempt.decided_at:
+            attempt.decided_at = at
+            attempt.outcome = "" if event.ranked else (event.no_opinion or "").partition(":")[0]
+            attempt.model_type = event.model_type
+            attempt.first = event.ranked[0].hardware_type if event.ranked else ""
+            attempt.predicted = {
+                one.hardware_type: (one.throughput, one.lower or math.nan, one.upper or math.nan)
+                for one in event.ranked
+            } | {
+                one.hardware_type: (one.throughput, math.nan, math.nan)
+                for one in event.excluded
+                if one.throughput is not None
+            }
+        case JobAllocated() if at > attempt.allocated_at:
+            attempt.allocated_at, attempt.allocated = at, event.hardware_type
+        case JobCompleted() if at > attempt.finished_at:
+            good = event.status == SUCCEEDED
+            attempt.finished_at, attempt.ran_on = at, event.hardware_type
+            attempt.measured = event.measurements.get(THROUGHPUT, math.nan) if good else math.nan
+            attempt.hours = event.accelerator_hours or 0.0
+
+
+def _at(time: float) -> float:
+    return time if time < math.inf else -math.inf
+
+
+def _share(flags: Iterable[bool]) -> float | None:
+    return _weighed((flag, 1.0) for flag in flags)
+
+
+def _weighed(flags: Iterable[tuple[bool, float]]) -> float | None:
+    weights = np.array([(flag * weight, weight) for flag, weight in flags]).reshape(-1, 2).sum(axis=0)
+    return round(100.0 * float(weights[0] / weights[1]), 2) if weights[1] > 0 else None
+
+
+def _accuracy(scored: list[_Attempt]) -> Accuracy | None:
+    if not scored:
+        return None
+    predicted, measured = np.array([(one.bounds[0], one.measured) for one in scored]).T
+    return accuracy(predicted, measured)
+
+
+def _w20(scored: list[_Attempt]) -> float:
+    found = _accuracy(scored)
+    return round(found.w20, 1) if found else math.nan
+
+
+def _by(scored: list[_Attempt], names: list[str]) -> tuple[tuple[str, int, float], ...]:
+    groups: dict[str, list[_Attempt]] = {}
+    for name, one in zip(names, scored, strict=True):
+        groups.setdefault(name, []).append(one)
+    most = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))[:ROWS]
+    return tuple((name, len(group), _w20(group)) for name, group in most)
+
+
+def _hourly(scored: list[_Attempt], newest: float) -> tuple[tuple[int, float], ...]:
+    groups: dict[int, list[_Attempt]] = {}
+    for one in scored:
+        groups.setdefault(int((newest - one.finished_at) // HOUR_S), []).append(one)
+    return tuple((hour, _w20(groups[hour])) for hour in sorted(groups, reverse=True))

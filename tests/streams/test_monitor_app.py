@@ -1,0 +1,134 @@
+"""The live monitor under the broker that the suite runs on: Faust delivers, nothing is counted twice, or stops it."""
+
+import asyncio
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import faust
+import msgspec
+import pytest
+from prometheus_client import REGISTRY
+
+from schemas.codec import encode
+from schemas.topics import ALLOCATED, COMPLETED, PREFERENCES
+from streams.health import health_server
+from streams.kafka import CheckedProducer
+from streams.monitor import Figures, Monitor, Part
+from streams.monitor_app import LiveMonitor, credentials
+from streams.settings import Settings
+from tests.streams.test_monitor import EVENTS, NOW, completed, told
+
+TOPICS = {"PreferenceList": PREFERENCES, "JobAllocated": ALLOCATED, "JobCompleted": COMPLETED}
+
+
+def send(settings: Settings, *events: Part | bytes) -> None:
+    producer = CheckedProducer(settings)
+    for event in events:
+        if isinstance(event, bytes):
+            producer.produce(settings.topic(COMPLETED), event, b"x")
+        else:
+            topic = settings.topic(TOPICS[type(event).__name__])
+            producer.produce(topic, encode(event), event.attempt_id.encode())
+    producer.flush()
+
+
+@contextmanager
+def following(live: LiveMonitor) -> Iterator[None]:
+    """Run the app in a loop and thread of its own."""
+    started = threading.Event()
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    def run() -> None:
+        asyncio.set_event_loop(loop)
+        loop.call_soon(started.set)
+        loop.run_until_complete(live.run(stop))
+        loop.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    started.wait(10)
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline, "waited a minute"
+        time.sleep(0.05)
+
+
+def monitor_of(settings: Settings) -> LiveMonitor:
+    return LiveMonitor(settings, Monitor(lambda: NOW.timestamp()))
+
+
+def test_events_and_their_repetitions_give_the_figures_once(topics: Settings) -> None:
+    expected = told(EVENTS).figures()
+    live = monitor_of(topics)
+    send(topics, *EVENTS[:6], b"{", b"\xff", b"null")
+    assert live.warm_up(datetime.now(UTC)) == 9
+    with following(live):
+        send(topics, *EVENTS, *EVENTS)
+        wait_for(lambda: live.figures() == expected)
+        wait_for(live.progress.ready)
+        send(topics, b"broken", completed("another", "fast", 100.0))
+        wait_for(lambda: live.figures().finished == expected.finished + 1)
+    assert live.figures().accuracy == expected.accuracy
+    again = monitor_of(topics)
+    again.warm_up(datetime.now(UTC))
+    assert again.figures() == live.figures()  # a new process knows the same
+
+
+def test_an_event_that_breaks_the_monitor_stops_nothing(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    live = monitor_of(topics)
+    add = Monitor.add
+
+    def broken(self: Monitor, event: Part) -> None:
+        if event.attempt_id == "poison":
+            raise RuntimeError("a bug")
+        add(self, event)
+
+    monkeypatch.setattr(Monitor, "add", broken)
+    with following(live):
+        send(topics, completed("poison", "fast", 1.0))
+        send(topics, *(completed(f"c{number}", "fast", 1.0) for number in range(60)))
+        wait_for(lambda: live.figures().finished == 60)
+    counted = REGISTRY.get_sample_value("leap_live_rejected_total", {"topic": topics.topic(COMPLETED)})
+    assert counted == 1
+
+
+def test_page_figures_and_metrics(topics: Settings) -> None:
+    live = monitor_of(topics)
+    for event in EVENTS:
+        live.take(topics.topic(TOPICS[type(event).__name__]), encode(event))
+
+    def get(path: str) -> bytes:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as answer:
+            body: bytes = answer.read()
+        return body
+
+    with health_server(0, live.progress, live.pages) as port:
+        assert b"<title>Leap" in get("/")
+        assert msgspec.json.decode(get("/figures"), type=Figures) == told(EVENTS).figures()
+        told_by_metrics = get("/metrics").decode()
+    assert 'leap_live_share{what="w20"} 0.5' in told_by_metrics
+    assert 'leap_live_no_opinion{reason="internal error"} 1.0' in told_by_metrics
+
+
+def test_credentials() -> None:
+    assert credentials({}) is None
+    assert isinstance(credentials({"security.protocol": "SSL"}), faust.SSLCredentials)
+    found = credentials(
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "u", "sasl.password": "p", "sasl.mechanism": "PLAIN"}
+    )
+    assert isinstance(found, faust.SASLCredentials)
+    assert (found.username, found.password, found.ssl_context) == ("u", "p", None)
