@@ -94,6 +94,19 @@ def history(
         _show(history_bench.bench(settings, completions, rounds), as_json)
 
 
+@app.command()
+def replay(
+    submissions: Annotated[int, typer.Option(min=1000, help="A day of the published fleet by default.")] = 25_000,
+    recipe: Model = Recipe.boosted,
+    as_json: AsJson = False,
+) -> None:
+    """A day of submissions through Kafka again: reading, and reading with ranking."""
+    from retrainer import replay_bench
+
+    with _trained(recipe) as trained, _services() as settings:
+        _show(replay_bench.bench(settings, trained, submissions), as_json)
+
+
 @contextmanager
 def _trained(recipe: Recipe) -> "Iterator[Trained]":
     from retrainer.bench_model import train

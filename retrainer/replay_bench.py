@@ -1,0 +1,89 @@
+"""How fast a replay reads a day of submissions, and how fast it ranks them."""
+
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+
+from retrainer.bench_model import Trained
+from retrainer.replay import replay, routers
+from schemas.codec import encode
+from schemas.events import THROUGHPUT
+from schemas.topics import SUBMITTED
+from streams.kafka import CheckedProducer
+from streams.ranges import read_range
+from streams.ranking import BATCH_SIZE
+from streams.ranking_bench import fresh_topics
+from streams.replay import submitted
+from streams.settings import Settings
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """One process on one broker.
+
+    Attributes
+    ----------
+    bytes_each
+        Mean length of a submission: four in five of the fleet's carry their model definition.
+    read_per_s
+        Submissions read from the topic, as bytes.
+    decoded_per_s
+        Read, and validated at the door.
+    rank_per_s
+        The whole of a replay: read, decoded, ranked, joined, written.
+    """
+
+    submissions: int
+    bytes_each: float
+    read_per_s: float
+    decoded_per_s: float
+    rank_per_s: float
+
+
+def bench(settings: Settings, trained: Trained, submissions: int) -> Figures:
+    """Measure on a running broker, under topics of its own that it leaves behind."""
+    [version] = trained.store.versions(THROUGHPUT)
+    start = min(job.submitted_at for job in trained.submissions)
+    end = max(job.submitted_at for job in trained.submissions) + timedelta(seconds=1)
+    with fresh_topics(settings) as fresh, tempfile.TemporaryDirectory(prefix="leap-bench-") as folder:
+        fresh = replace(fresh, artifacts=str(trained.store.root))
+        sent = _send(fresh, trained, submissions)
+        topic = fresh.topic(SUBMITTED)
+        read = _timed(read_range(fresh, topic))
+        decoded = _timed(submitted(fresh, start, end, BATCH_SIZE))
+        began = time.perf_counter()
+        state = replay(fresh, routers(fresh, trained.store, [version]), start, end, Path(folder))
+        ranked = time.perf_counter() - began
+    if state.submissions != submissions:
+        raise RuntimeError(f"{state.submissions} of {submissions} submissions were replayed")
+    return Figures(
+        submissions=submissions,
+        bytes_each=round(sent / submissions, 1),
+        read_per_s=round(submissions / read, 1),
+        decoded_per_s=round(submissions / decoded, 1),
+        rank_per_s=round(submissions / ranked, 1),
+    )
+
+
+def _send(settings: Settings, trained: Trained, submissions: int) -> int:
+    """Send the day's submissions again and again, each as another attempt; returns their bytes."""
+    producer = CheckedProducer(settings)
+    length = 0
+    for number in range(submissions):
+        job = trained.submissions[number % len(trained.submissions)]
+        value = encode(msgspec.structs.replace(job, attempt_id=f"{job.attempt_id}-{number}"))
+        producer.produce(settings.topic(SUBMITTED), value, str(number).encode())
+        length += len(value)
+    producer.flush(120.0)
+    return length
+
+
+def _timed(messages: Iterable[object]) -> float:
+    began = time.perf_counter()
+    for _ in messages:
+        pass
+    return time.perf_counter() - began
