@@ -16,9 +16,10 @@ import msgspec
 from predictor import manifest as manifests
 from predictor.features import matrix
 from predictor.features.matrix import Matrix, Pairs
-from predictor.jobs import HardwareTable, Indices, Jobs
+from predictor.jobs import HardwareTable, Indices, Jobs, strings
 from predictor.manifest import ArtifactError, FileEntry, Manifest
 from predictor.model import Model
+from predictor.model import load as load_model
 from predictor.snapshot import Snapshot
 from schemas.hardware import Catalog
 
@@ -45,7 +46,7 @@ class Artifact:
     def pairs(self, jobs: Jobs, job: Indices, hardware_types: Sequence[str]) -> Pairs:
         """Pairs of a job, by its position in `jobs`, and a hardware type, with their history."""
         found = self.snapshot.find(jobs, job, hardware_types)
-        return Pairs(jobs, self.table, job, self.table.index(hardware_types), found)
+        return Pairs(jobs, self.table, job, strings(hardware_types), found)
 
     def matrix(self, pairs: Pairs) -> Matrix:
         """(rows, features) float32 in the order that the model takes."""
@@ -71,7 +72,7 @@ def load(folder: Path) -> Artifact:
             raise ArtifactError(f"{folder}/{CATALOG_FILE}: not the catalog that the manifest names")
         return Artifact(
             manifest=manifest,
-            model=Model.load(folder, len(features)),
+            model=load_model(folder, len(features)),
             snapshot=Snapshot.load(folder),
             catalog=catalog,
             table=HardwareTable(catalog),
@@ -139,7 +140,7 @@ def _verify(folder: Path, manifest: Manifest) -> None:
             raise ArtifactError(f"{path}: not the {entry.bytes} bytes that the manifest names; fetch it again")
         if _sha256(path) != entry.sha256:
             raise ArtifactError(f"{path}: its digest is not the manifest's; fetch it again")
-    for name in (CATALOG_FILE, *Model.REQUIRED, *Snapshot.REQUIRED):
+    for name in (CATALOG_FILE, *Snapshot.REQUIRED):
         if name not in manifest.files:
             raise ArtifactError(f"{folder}: {name} is not in the manifest; publish the artifact again")
 

@@ -88,7 +88,7 @@ class Gate:
         return cls(**{field.name: stored[field.name] for field in fields(cls)})
 
 
-_OF_FAMILY = np.array([False, *(level.columns[0] == "family" for level in LEVELS for _ in range(2))])
+_OF_FAMILY = np.array([False, *(columns[0] == "family" for columns in LEVELS for _ in range(2))])
 EXPERTS = len(_OF_FAMILY)
 
 

@@ -21,7 +21,7 @@ PENALTY = 1.0
 NORMAL_80 = 1.2816
 #: The gate before it has learned: history over the prior, the specific over the general.
 UNTAUGHT = Gate(
-    intercept=np.concatenate(([0.0], np.repeat([3.0, 2.0, 1.0, 0.0, 0.0, -1.0], 2))),
+    intercept=np.concatenate(([0.0], np.repeat([1.0, 0.5, 0.0, -0.5], 2))),
     slope=np.zeros(EVIDENCE + 1),
     error=np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
 )

@@ -16,7 +16,7 @@ from predictor.vocabulary import Vocabulary
 FORMAT = 1
 FILE = "manifest.json"
 MAX_BYTES = 16 * 1024 * 1024
-MAX_FILES = 64
+MAX_FILES = 128
 #: Flat and plain: no path of an artifact can leave its directory.
 FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,63}\.(json|onnx|npy)")
 

@@ -1,7 +1,6 @@
-"""The structured recipe in its serving form: prior, exact history and gate over plain numpy arrays."""
+"""The structured recipe in its serving form: prior, process of the family, exact history and gate, all numpy arrays."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,11 @@ from numpy.typing import NDArray
 from predictor.experts import ExactHistory, HistoryEstimate
 from predictor.features.history import SECONDS_PER_DAY
 from predictor.gate import Combined, Gate
-from predictor.jobs import NUMBERS, Indices, Jobs
+from predictor.jobs import NUMBERS, Indices, Jobs, Names
 from predictor.kernel import Arrays, Rows
+from predictor.keys import configurations
 from predictor.prior import Prior, PriorEstimate
+from predictor.process import FamilyProcess
 
 #: Numbers of a launch configuration that the prior takes beside trainers, accelerators and batch.
 EXTRAS: tuple[str, ...] = tuple(
@@ -20,13 +21,14 @@ EXTRAS: tuple[str, ...] = tuple(
 )
 
 
-def rows_of(jobs: Jobs, job: Indices, hardware_types: Sequence[str]) -> Rows:
+def rows_of(jobs: Jobs, job: Indices, hardware_type: Names) -> Rows:
     """Rows of (n,) pairs of a job, by its position in `jobs`, and a hardware type."""
     trainers = jobs.number("num_trainers")[job]
     return {
         "model_type": jobs.model_type[job],
         "family": jobs.family[job],
-        "hardware_type": np.array(hardware_types, dtype=str),
+        "configuration": configurations(jobs)[job],
+        "hardware_type": hardware_type,
         "trainers": trainers,
         "accelerators": jobs.accelerators[job],
         "batch_size": trainers * jobs.number("batch_size")[job],
@@ -37,7 +39,7 @@ def rows_of(jobs: Jobs, job: Indices, hardware_types: Sequence[str]) -> Rows:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What each part says of (n,) rows, and the whole."""
+    """What the prior with its family's process says of (n,) rows, what exact history says, and the whole."""
 
     prior: PriorEstimate
     history: HistoryEstimate
@@ -46,9 +48,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Structured:
-    """Prior, exact history, and the gate between them."""
+    """Prior, what families add to it, exact history, and the gate between the two."""
 
     prior: Prior
+    process: FamilyProcess
     history: ExactHistory
     gate: Gate
 
@@ -57,21 +60,34 @@ class Structured:
         `accelerators` and `batch_size` (totals), `day` (days from any origin), and the further numbers of the prior.
         """
         prior = self.prior.predict(rows)
-        history = self.history.estimate(rows, prior.mean)
+        mean, variance = self.process.at(rows)
+        noise = self.process.variances.noise
+        known = variance < self.process.variances.total
+        deviation = np.where(known, np.sqrt(variance + noise), prior.deviation)
+        prior = replace(prior, mean=prior.mean + mean, deviation=deviation)
+        history = self.history.estimate(rows)
         return Estimate(prior, history, self.gate.combine(prior, history))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays, none of objects, to be stored without pickle."""
-        parts = {"prior": self.prior.arrays(), "history": self.history.arrays(), "gate": self.gate.arrays()}
+        parts = {
+            "prior": self.prior.arrays(),
+            "process": self.process.arrays(),
+            "history": self.history.arrays(),
+            "gate": self.gate.arrays(),
+        }
         return {f"{name}/{key}": np.asarray(array) for name, part in parts.items() for key, array in part.items()}
 
     @classmethod
     def from_arrays(cls, stored: Arrays) -> "Structured":
         """The instance that `arrays` describes."""
-        part: dict[str, dict[str, NDArray[Any]]] = {"prior": {}, "history": {}, "gate": {}}
+        part: dict[str, dict[str, NDArray[Any]]] = {"prior": {}, "process": {}, "history": {}, "gate": {}}
         for name, array in stored.items():
             of, key = name.split("/", 1)
             part[of][key] = array
         return cls(
-            Prior.from_arrays(part["prior"]), ExactHistory.from_arrays(part["history"]), Gate.from_arrays(part["gate"])
+            Prior.from_arrays(part["prior"]),
+            FamilyProcess.from_arrays(part["process"]),
+            ExactHistory.from_arrays(part["history"]),
+            Gate.from_arrays(part["gate"]),
         )

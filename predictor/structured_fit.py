@@ -12,6 +12,8 @@ from predictor.gate_fit import UNTAUGHT, Rehearsal, fit_gate
 from predictor.jobs import Floats, HardwareTable, Indices
 from predictor.kernel import Rows
 from predictor.prior_fit import StructuredPrior
+from predictor.process import Variances
+from predictor.process_fit import condition, learn_process
 from predictor.structured import Estimate, Structured
 
 #: The gate is learned anew when it has rehearsed so many times what it was learned from.
@@ -19,7 +21,9 @@ RETAUGHT = 1.05
 
 
 class StructuredRecipe(BaseEstimator):
-    """Structured prior, exact history, and a gate learned from what they said of attempts that they had not seen.
+    """Structured prior, the families' process, exact history, and a gate.
+
+    The gate is learned from what the others said of attempts that they had not seen.
 
     Parameters
     ----------
@@ -28,7 +32,7 @@ class StructuredRecipe(BaseEstimator):
     extras
         Further numeric columns.
     folds
-        Families are split so many ways for the out-of-fold prior that history is normalised by.
+        Families are split so many ways for the prior of other families, which the process' variances are learned from.
     rehearsed_days
         Latest days of the window that the gate is learned from where nothing was rehearsed before.
     learn_every
@@ -40,13 +44,13 @@ class StructuredRecipe(BaseEstimator):
     ----------
     model_
         The serving form.
-    out_of_fold_
-        (n,) ln throughput that the prior gives the training rows from other families.
+    variances_, family_variances_
+        Of the prior and of the families' process.
     """
 
     model_: Structured
-    out_of_fold_: Floats
     variances_: Floats
+    family_variances_: Variances
     rehearsal_: Rehearsal
     gate_: Gate
     taught_: int
@@ -83,17 +87,18 @@ class StructuredRecipe(BaseEstimator):
         if due:
             self.learned_ = float(day.max())
         self.variances_, self.latest_ = prior.variances_, float(day.max())
-        self.out_of_fold_ = prior.out_of_fold(rows, y, fold_of(rows, self.folds)).mean
+        if due:
+            others = prior.out_of_fold(rows, y, fold_of(rows, self.folds)).mean
+            self.family_variances_ = learn_process(rows, y - others, self.family_variances_ if going_on else None)
         if not going_on:
             self.rehearsal_, self.gate_ = Rehearsal.empty(), UNTAUGHT
             for rehearsed in np.unique(day)[1:][-self.rehearsed_days :]:
                 past = np.flatnonzero(day < rehearsed)
                 earlier = self._prior(self.variances_, 0).fit(_take(rows, past), y[past])
-                history = ExactHistory.of(_take(rows, past), y[past], self.out_of_fold_[past])
-                self._rehearse(Structured(earlier.prior_, history, UNTAUGHT), rows, y, day == rehearsed)
+                self._rehearse(self._model(earlier, _take(rows, past), y[past]), rows, y, day == rehearsed)
         if not going_on or len(self.rehearsal_.y) >= self.taught_ * RETAUGHT:
             self.gate_, self.taught_ = fit_gate(self.rehearsal_, self.gate_), len(self.rehearsal_.y)
-        self.model_ = Structured(prior.prior_, ExactHistory.of(rows, y, self.out_of_fold_), self.gate_)
+        self.model_ = self._model(prior, rows, y)
         return self
 
     def predict(self, rows: Rows) -> Floats:
@@ -106,6 +111,10 @@ class StructuredRecipe(BaseEstimator):
 
     def _prior(self, variances: Floats | None, steps: int) -> StructuredPrior:
         return StructuredPrior(self.hardware, self.extras, self.landmarks, variances=variances, steps=steps)
+
+    def _model(self, prior: StructuredPrior, rows: Rows, y: Floats) -> Structured:
+        process = condition(rows, y - prior.predict(rows), self.family_variances_)
+        return Structured(prior.prior_, process, ExactHistory.of(rows, y), self.gate_)
 
     def _rehearse(self, model: Structured, rows: Rows, y: Floats, at: Indices) -> None:
         new = np.flatnonzero(at)

@@ -14,7 +14,7 @@ from predictor.features import matrix
 from predictor.features.history import Imputed
 from predictor.interval import Interval, calibrate
 from predictor.manifest import Range
-from predictor.model import Model
+from predictor.model import load as load_model
 from predictor.vocabulary import Vocabulary
 from retrainer.evaluate import LookupTable, Scores, scores
 from retrainer.recipes import RECIPES
@@ -92,7 +92,7 @@ def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path
             recipe = RECIPES[name](n_jobs)
             recipe.fit(training, features)
             recipe.save(place)
-            model = Model.load(place, features.shape[1])
+            model = load_model(place, features.shape[1])
             predicted = np.exp(model.predict(held_out.pairs, judged).mean)
         except Exception as error:
             log.exception("recipe failed", recipe=name)

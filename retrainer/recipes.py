@@ -11,7 +11,9 @@ from typing import Protocol
 from predictor.boosted import BoostedTrees
 from predictor.cascade import BinnedCascade
 from predictor.features.matrix import Matrix
-from predictor.model import GRAPH_FILE
+from predictor.model import GRAPH_FILE, save_arrays
+from predictor.structured import EXTRAS, rows_of
+from predictor.structured_fit import StructuredRecipe
 from retrainer.export import export
 from retrainer.training import Data
 
@@ -41,8 +43,23 @@ class Trees:
         (folder / GRAPH_FILE).write_bytes(export(self.estimator))
 
 
+class StructuredTraining:
+    """The structured recipe: prior over configurations, process of each family, exact history, and the gate."""
+
+    def fit(self, data: Data, features: Matrix) -> None:
+        """See :class:`Recipe`; the matrix is not used."""
+        pairs = data.pairs
+        self._fitted = StructuredRecipe(pairs.table, extras=EXTRAS)
+        self._fitted.fit(rows_of(pairs.jobs, pairs.job, pairs.hardware_type), data.y)
+
+    def save(self, folder: Path) -> None:
+        """See :class:`Recipe`."""
+        save_arrays(folder, self._fitted.model_.arrays())
+
+
 #: Name to a builder that takes the number of processes that it may use.
 RECIPES: dict[str, Callable[[int], Recipe]] = {
+    "structured": lambda n_jobs: StructuredTraining(),
     # Among trees of 31, 63 and 255 leaves with all, 40% and 20% of the features at each split, these did best on a
     # simulated fleet of 86,000 rows. The latest day decides when to stop: more would be lost to training.
     "boosted": lambda n_jobs: Trees(

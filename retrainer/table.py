@@ -9,7 +9,7 @@ import pandas as pd
 
 from predictor.features import architecture
 from predictor.features.history import FEATURES as HISTORY
-from predictor.jobs import NAMES, NUMBERS, Floats, HardwareTable, Indices, Jobs, seconds
+from predictor.jobs import NAMES, NUMBERS, Floats, Jobs, seconds
 from schemas.events import SUCCEEDED, JobAttempt
 
 KEYS: tuple[str, ...] = ("attempt_id", "job_name", "family", "model_type", "hardware_type")
@@ -56,11 +56,6 @@ def jobs(rows: pd.DataFrame) -> Jobs:
         architecture=rows[list(ARCHITECTURE)].to_numpy(dtype=np.float64),
         extra=[parsed.get(text, {}) for text in rows["extra"]],
     )
-
-
-def ran_on(rows: pd.DataFrame, table: HardwareTable) -> Indices:
-    """(n,) position in `table` of the type that each attempt ran on."""
-    return table.index(rows["hardware_type"].tolist())
 
 
 def log_target(rows: pd.DataFrame, target: str) -> Floats:

@@ -12,7 +12,7 @@ from predictor.features.matrix import Matrix, Pairs
 from predictor.jobs import Floats, HardwareTable
 from predictor.manifest import Range
 from predictor.vocabulary import Vocabulary, learn
-from retrainer.table import jobs, log_target, ran_on
+from retrainer.table import jobs, log_target
 from retrainer.twin import Twin
 
 #: Features whose trained range is kept, to say when a job lies outside it.
@@ -50,7 +50,7 @@ class Data:
         rows = np.flatnonzero(kept)
         pairs = self.pairs
         found = {kind: statistics[rows] for kind, statistics in pairs.found.items()}
-        taken = Pairs(pairs.jobs.take(rows), pairs.table, np.arange(len(rows)), pairs.hardware[rows], found)
+        taken = Pairs(pairs.jobs.take(rows), pairs.table, np.arange(len(rows)), pairs.hardware_type[rows], found)
         return Data(self.rows.iloc[rows].reset_index(drop=True), taken, self.y[rows])
 
     def matrix(self, vocabulary: Vocabulary, imputed: Imputed) -> Matrix:
@@ -64,7 +64,7 @@ def prepare(rows: pd.DataFrame, table: HardwareTable, twin: Twin, target: str) -
     rows = rows[~np.isnan(y)].sort_values(["submitted_at", "attempt_id"], kind="stable").reset_index(drop=True)
     found: dict[str, Statistics] = twin.at_launch(rows)
     position = np.arange(len(rows))
-    pairs = Pairs(jobs(rows), table, position, ran_on(rows, table), found)
+    pairs = Pairs(jobs(rows), table, position, rows["hardware_type"].to_numpy(dtype=object), found)
     return Data(rows, pairs, log_target(rows, target))
 
 

@@ -2,13 +2,14 @@
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predictor.features import architecture, configuration, hardware, history, ratios
 from predictor.features.history import Imputed, Statistics
-from predictor.jobs import HardwareTable, Indices, Jobs
+from predictor.jobs import HardwareTable, Indices, Jobs, Names
 from predictor.vocabulary import Vocabulary
 
 #: Raise it whenever a formula changes: rows of another version do not fit the model.
@@ -23,8 +24,10 @@ class Pairs:
 
     Attributes
     ----------
-    job, hardware
-        (rows,) positions in `jobs` and in `table`.
+    job
+        (rows,) positions in `jobs`.
+    hardware_type
+        (rows,) names.
     found
         Kind of key to (rows, 5) statistics; NaN where there is none.
     """
@@ -32,8 +35,13 @@ class Pairs:
     jobs: Jobs
     table: HardwareTable
     job: Indices
-    hardware: Indices
+    hardware_type: Names
     found: dict[str, Statistics]
+
+    @cached_property
+    def hardware(self) -> Indices:
+        """(rows,) positions in `table`."""
+        return self.table.index(self.hardware_type.tolist())
 
     def __len__(self) -> int:
         return len(self.job)

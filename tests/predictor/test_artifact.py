@@ -12,6 +12,7 @@ import pytest
 from predictor import artifact as artifacts
 from predictor.manifest import ArtifactError
 from predictor.model import GRAPH_FILE
+from predictor.model import load as load_model
 from predictor.snapshot import HASHES_FILE
 from predictor.store import LocalStore
 from schemas.events import THROUGHPUT
@@ -100,10 +101,8 @@ def test_a_manifest_that_is_no_json_is_refused(folder: Path) -> None:
 
 def test_a_model_of_other_width_is_refused(folder: Path, artifact_store: LocalStore) -> None:
     manifest = artifacts.load(folder).manifest
-    from predictor.model import Model
-
     with pytest.raises(ValueError, match="features"):
-        Model.load(folder, len(manifest.features) + 1)
+        load_model(folder, len(manifest.features) + 1)
 
 
 def test_writing_again_changes_nothing(folder: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from predictor.families import family
 from predictor.features import architecture, matrix
 from predictor.features.matrix import Matrix, Pairs
 from predictor.graph import Graph
-from predictor.jobs import HardwareTable, columns
+from predictor.jobs import HardwareTable, columns, strings
 from retrainer.export import export
 from retrainer.partitions import day_number
 from retrainer.table import frame, jobs, log_target, normalise
@@ -61,8 +61,8 @@ def built() -> Fleets:
     rows = frame(joined)
     pairs = rows.loc[rows.index.repeat(len(TYPES))].reset_index(drop=True).assign(hardware_type=TYPES * len(rows))
     job = np.arange(len(pairs))
-    hardware = table.index(pairs["hardware_type"].tolist())
-    at_night = matrix.build(Pairs(jobs(pairs), table, job, hardware, twin.at_launch(pairs)), vocabulary, imputed)
+    kinds = pairs["hardware_type"].to_numpy(dtype=object)
+    at_night = matrix.build(Pairs(jobs(pairs), table, job, kinds, twin.at_launch(pairs)), vocabulary, imputed)
 
     snapshots = {day: twin.snapshot(day_number(FLEET.day(day).date) - 1) for day in RANKED}
     first = np.zeros(len(TYPES), np.intp)
@@ -70,7 +70,7 @@ def built() -> Fleets:
     for event in asked:
         one = columns([event])
         found = snapshots[(event.submitted_at.date() - FLEET.config.start).days].find(one, first, TYPES)
-        blocks.append(matrix.build(Pairs(one, table, first, table.index(TYPES), found), vocabulary, imputed))
+        blocks.append(matrix.build(Pairs(one, table, first, strings(TYPES), found), vocabulary, imputed))
     return Fleets(
         at_night=at_night,
         at_launch=np.concatenate(blocks),

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from predictor.features import architecture, matrix
-from predictor.jobs import HardwareTable, columns
+from predictor.jobs import HardwareTable, columns, strings
 from retrainer.partitions import Partitions
 from retrainer.table import ARCHITECTURE, frame, jobs, log_target
 from retrainer.training import imputed_of, prepare, vocabulary_of
@@ -64,10 +64,11 @@ def test_features_at_night_equal_features_at_launch_bit_for_bit() -> None:
         one = by_id[attempt_id]
         single = columns([one.submitted])
         day = int(one.submitted.submitted_at.timestamp() // 86_400)
-        hardware = TABLE.index([one.completed.hardware_type])
         found = twin.snapshot(day - 1).find(single, np.zeros(1, np.intp), [one.completed.hardware_type])
         at_launch = matrix.build(
-            matrix.Pairs(single, TABLE, np.zeros(1, np.intp), hardware, found), vocabulary, imputed
+            matrix.Pairs(single, TABLE, np.zeros(1, np.intp), strings([one.completed.hardware_type]), found),
+            vocabulary,
+            imputed,
         )
         assert at_launch[0].tobytes() == at_night[row].tobytes(), attempt_id
 

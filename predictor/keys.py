@@ -1,0 +1,66 @@
+"""Keys of attempts as hashes: many rows at once, and looked up by binary search."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predictor.jobs import Floats, Indices, Jobs
+from predictor.kernel import Rows
+from predictor.snapshot import Hashes
+
+
+def find(hashes: Hashes, wanted: Hashes) -> tuple[Indices, NDArray[np.bool_]]:
+    """(n,) places of hashes among sorted ones, and whether each is really there."""
+    if not len(hashes):
+        return np.zeros(len(wanted), np.intp), np.zeros(len(wanted), bool)
+    place = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
+    return place, hashes[place] == wanted
+
+
+def gather(hashes: Hashes, values: NDArray[np.floating], wanted: Hashes, missing: float) -> Floats:
+    """(n, columns) rows of `values` that belong to the wanted hashes; `missing` where there is none."""
+    place, known = find(hashes, wanted)
+    found = np.full((len(wanted), values.shape[1]), missing)
+    found[known] = values[place[known]]
+    return found
+
+
+def configurations(jobs: Jobs) -> Hashes:
+    """(n,) hashes of the whole launch configuration: jobs that agree in all that their launcher stated have one."""
+    keys = np.zeros(len(jobs), dtype=np.uint64)
+    for column in (*jobs.numbers.T, *jobs.names.T):
+        keys = _mix(keys ^ _hash(column))
+    return keys
+
+
+def key_hashes(rows: Rows, columns: tuple[str, ...]) -> Hashes:
+    """(n,) hashes of what stands in some columns; 0 for a row without a family where the key has one.
+
+    A column that the rows do not have is the same in all of them.
+    """
+    keys = np.zeros(len(rows["day"]), dtype=np.uint64)
+    for column in columns:
+        keys = _mix(keys ^ _hash(np.asarray(rows[column]))) if column in rows else _mix(keys)
+    if "family" in columns:
+        keys[np.asarray(rows["family"], dtype=str) == ""] = 0
+    return keys
+
+
+def _hash(values: NDArray[Any]) -> Hashes:
+    if values.dtype == np.uint64:
+        return values
+    if values.dtype.kind in "biuf":
+        return np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
+    names, code = np.unique(values.astype(str), return_inverse=True)
+    digests = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names.tolist()]
+    return np.frombuffer(b"".join(digests), dtype=np.uint64)[code]
+
+
+def _mix(keys: Hashes) -> Hashes:
+    """Finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of a key depends on every other."""
+    keys = keys + np.uint64(0x9E3779B97F4A7C15)
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return keys ^ (keys >> np.uint64(31))

@@ -1,0 +1,115 @@
+"""The process of a family: what its own attempts add to the structured prior, in its serving form.
+
+What a family's attempts reached beyond the prior is a Gaussian process whose covariance is a sum of terms: constant,
+per hardware type, per configuration, per both, and one that fades with the days between. Every term is constant on a
+key or decays from the latest day, so the posterior mean at a new attempt is a sum of one number per key: exact,
+without the attempts themselves.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from predictor.jobs import Floats
+from predictor.kernel import Arrays, Rows
+from predictor.keys import gather, key_hashes
+from predictor.snapshot import Hashes
+
+#: Keys of the terms that do not fade; the fading one has the key of the first.
+KEYS: tuple[tuple[str, ...], ...] = (
+    ("family",),
+    ("family", "hardware_type"),
+    ("family", "configuration"),
+    ("family", "hardware_type", "configuration"),
+)
+#: Days after which the fading term has lost 63% of its covariance.
+FADING_DAYS = 2.0
+#: Most keys of a term; the most recent stay.
+MAX_KEYS = 250_000
+
+
+@dataclass(frozen=True)
+class Variances:
+    """Variances of ln throughput: of the terms of `KEYS`, of the fading one, and of the noise of one attempt."""
+
+    family: float = 0.16
+    hardware: float = 0.045
+    configuration: float = 0.065
+    both: float = 0.015
+    fading: float = 0.012
+    noise: float = 0.032
+
+    @property
+    def terms(self) -> tuple[float, ...]:
+        """Those of `KEYS`, in their order."""
+        return (self.family, self.hardware, self.configuration, self.both)
+
+    @property
+    def total(self) -> float:
+        """Variance of a family about which nothing is known."""
+        return sum(self.terms) + self.fading
+
+
+@dataclass(frozen=True)
+class FamilyProcess:
+    """Posterior of all families.
+
+    Attributes
+    ----------
+    hashes
+        Per term, (keys,) sorted hashes.
+    weights
+        Per term, (keys, 2) float32: sum of the dual coefficients of the key's attempts, and how many days they span.
+    fading
+        (families, 2) float32 aligned with ``hashes[0]``: decayed sum of the coefficients at the family's latest day,
+        and that day since the epoch.
+    """
+
+    variances: Variances
+    hashes: tuple[Hashes, ...]
+    weights: tuple[NDArray[np.float32], ...]
+    fading: NDArray[np.float32]
+
+    def at(self, rows: Rows) -> tuple[Floats, Floats]:
+        """(n,) mean and variance of what the family adds to the prior; 0 and the whole variance without attempts.
+
+        The variance is that of one term after another, each told apart by its own number of days: an upper bound
+        that is exact for a family with one configuration on one hardware type.
+        """
+        count = len(rows["day"])
+        mean, variance = np.zeros(count), np.zeros(count)
+        rest = self.variances.total + self.variances.noise
+        for term, (columns, prior) in enumerate(zip(KEYS, self.variances.terms, strict=True)):
+            keys = key_hashes(rows, columns)
+            weight, days = gather(self.hashes[term], self.weights[term], keys, 0.0).T
+            mean += prior * weight
+            rest -= prior
+            variance += prior / (1.0 + days * prior / rest)
+            if term == 0:
+                decayed, latest = gather(self.hashes[term], self.fading, keys, 0.0).T
+                kept = np.exp(-np.maximum(np.asarray(rows["day"], dtype=float) - latest, 0.0) / FADING_DAYS)
+                mean += self.variances.fading * kept * decayed
+                share = np.where(days > 0, np.square(kept), 0.0) / (1.0 + self.variances.noise / self.variances.fading)
+                variance += self.variances.fading * (1.0 - share)
+        return mean, variance
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays, none of objects."""
+        stored: dict[str, NDArray[Any]] = {"fading": self.fading}
+        stored["variances"] = np.array([getattr(self.variances, field.name) for field in fields(Variances)])
+        for term in range(len(KEYS)):
+            stored |= {f"hashes.{term}": self.hashes[term], f"weights.{term}": self.weights[term]}
+        return stored
+
+    @classmethod
+    def from_arrays(cls, stored: Arrays) -> "FamilyProcess":
+        """The process that `arrays` describes."""
+        terms = range(len(KEYS))
+        return cls(
+            Variances(*(float(value) for value in stored["variances"])),
+            tuple(stored[f"hashes.{term}"] for term in terms),
+            tuple(stored[f"weights.{term}"] for term in terms),
+            stored["fading"],
+        )

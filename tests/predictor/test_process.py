@@ -1,0 +1,103 @@
+"""The process of a family against a dense Gaussian process, and its variances against those that made the data."""
+
+from dataclasses import astuple, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from predictor import process_fit
+from predictor.jobs import Floats
+from predictor.kernel import Rows
+from predictor.process import FADING_DAYS, FamilyProcess, Variances
+from predictor.process_fit import condition, learn_process
+
+VARIANCES = Variances(family=0.2, hardware=0.05, configuration=0.04, both=0.02, fading=0.03, noise=0.01)
+
+
+def attempts(count: int, families: int, seed: int = 0, days: int = 20) -> Rows:
+    rng = np.random.default_rng(seed)
+    return {
+        "family": np.array([f"family-{number}" for number in rng.integers(families, size=count)]),
+        "hardware_type": np.array([f"h{number}" for number in rng.integers(3, size=count)]),
+        "configuration": rng.integers(3, size=count).astype(np.uint64),
+        "day": np.sort(rng.integers(days, size=count)).astype(float),
+    }
+
+
+def covariance(a: Rows, b: Rows, variances: Variances = VARIANCES) -> Floats:
+    """Straight from the definition."""
+    same = {name: np.asarray(a[name])[:, None] == np.asarray(b[name])[None, :] for name in a}
+    family, hardware, config = same["family"], same["hardware_type"], same["configuration"]
+    apart = np.abs(a["day"][:, None] - b["day"][None, :])
+    total = variances.family + variances.fading * np.exp(-apart / FADING_DAYS)
+    total = total + variances.hardware * hardware + variances.configuration * config
+    return np.asarray(family * (total + variances.both * hardware * config))
+
+
+def test_the_mean_is_that_of_a_dense_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_fit, "REWEIGHTINGS", 0)
+    rows = attempts(60, families=4, days=200)  # hardly ever twice the same in a day
+    rows = {**rows, "day": np.arange(60.0)}
+    y = np.random.default_rng(1).normal(0, 0.4, 60)
+    asked = {**attempts(40, families=5, seed=2), "day": np.full(40, 61.5)}
+    expected = covariance(asked, rows) @ np.linalg.solve(covariance(rows, rows) + VARIANCES.noise * np.eye(60), y)
+    mean, variance = condition(rows, y, VARIANCES).at(asked)
+    np.testing.assert_allclose(mean, expected, atol=1e-6)
+    unknown = ~np.isin(asked["family"], rows["family"])
+    assert unknown.any()
+    assert (mean[unknown] == 0).all()
+    np.testing.assert_allclose(variance[unknown], VARIANCES.total)
+    assert (variance[~unknown] < VARIANCES.total).all()
+
+
+def test_repeats_of_one_day_are_their_median() -> None:
+    rows = {"family": np.array(["f"] * 5), "hardware_type": np.array(["h"] * 5), "day": np.full(5, 3.0)}
+    asked = {name: column[:1] for name, column in rows.items()}
+    once, _ = condition({name: column[:1] for name, column in rows.items()}, np.array([0.3]), VARIANCES).at(asked)
+    five, _ = condition(rows, np.array([0.3, 0.3, 0.3, -5.0, 0.3]), VARIANCES).at(asked)
+    assert 0 < once[0] < five[0] < 0.3
+
+
+def test_one_slow_run_does_not_bend_a_family() -> None:
+    rows = {"family": np.array(["f"] * 12), "hardware_type": np.array(["h"] * 12), "day": np.arange(12.0)}
+    y = np.full(12, 0.2)
+    asked = {name: column[-1:] for name, column in rows.items()}
+    calm, _ = condition(rows, y, VARIANCES).at(asked)
+    y[-1] = -2.0
+    slow, _ = condition(rows, y, VARIANCES).at(asked)
+    assert abs(slow[0] - calm[0]) < 0.05
+
+
+def test_variances_are_learned_from_families() -> None:
+    rows = attempts(3000, families=100, seed=3, days=30)
+    total = covariance(rows, rows) + VARIANCES.noise * np.eye(3000)
+    y = np.linalg.cholesky(total) @ np.random.default_rng(4).standard_normal(3000)
+    learned = learn_process(rows, y)
+    for found, made in zip(astuple(learned), astuple(VARIANCES), strict=True):
+        assert 0.4 * made < found < 2.5 * made
+
+
+def test_too_few_attempts_teach_nothing() -> None:
+    assert learn_process(attempts(10, families=5), np.zeros(10)) == Variances()
+
+
+def test_a_missing_family_or_measurement_is_left_out() -> None:
+    rows = {**attempts(4, families=1), "family": np.array(["", "f", "f", ""])}
+    process = condition(rows, np.array([1.0, np.nan, 0.5, 1.0]), VARIANCES)
+    assert len(process.hashes[0]) == 1
+    assert process.at(rows)[0][[0, 3]].tolist() == [0.0, 0.0]
+    empty = condition(rows, np.full(4, np.nan), VARIANCES)
+    assert empty.at(rows)[0].tolist() == [0.0] * 4
+
+
+@given(st.integers(0, 2**31), st.integers(0, 30))
+def test_arrays_give_the_process_back(seed: int, count: int) -> None:
+    rows = attempts(count, families=3, seed=seed)
+    process = condition(rows, np.random.default_rng(seed).normal(size=count), replace(VARIANCES, noise=0.5))
+    again = FamilyProcess.from_arrays(process.arrays())
+    asked = attempts(9, families=4, seed=seed + 1)
+    for found, expected in zip(again.at(asked), process.at(asked), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert not any(array.dtype == object for array in process.arrays().values())
