@@ -7,6 +7,7 @@ flagged: it is never silently the same as a missing one.
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Annotated
 
 import msgspec
@@ -23,8 +24,8 @@ MAX_EXTRA = 16
 Codes = dict[str, int]
 
 
-class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
-    """Codes of the names of one training window.
+class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Codes of the names of one training window; equal to itself alone, so that what follows from it is kept.
 
     Attributes
     ----------
@@ -51,22 +52,27 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     def encode(self, jobs: Jobs, table: HardwareTable, job: Indices, hardware: Indices) -> Floats:
         """(rows, len(features)) codes, flags and free numbers for pairs of a job and a hardware type."""
         columns = dict(_columns(jobs, self.extra_names))
-        encoded = [self._encode_field(field, values)[job] for field, values in columns.items()]
-        encoded.insert(1, self._encode_field(HARDWARE_TYPE, table.names)[hardware])
-        encoded.insert(2, self._encode_field(VENDOR, table.vendor)[hardware])
+        encoded = [self.encode_field(field, values)[job] for field, values in columns.items()]
+        encoded[1:1] = [codes[hardware] for codes in _of_hardware(self, table)]
         codes_and_flags = np.stack(encoded, axis=2)
         numbers = np.full((len(jobs), len(self.extra_numbers)), np.nan)
         for column, name in enumerate(self.extra_numbers):
             numbers[:, column] = [_number(extra.get(name)) for extra in jobs.extra]
         return np.hstack((codes_and_flags[:, 0], codes_and_flags[:, 1], numbers[job]))
 
-    def _encode_field(self, field: str, values: Names) -> Floats:
+    def encode_field(self, field: str, values: Names) -> Floats:
         """(n, 2): code (NaN: missing or unseen) and whether it is unseen."""
         codes = self.codes.get(field, {})
         result = np.zeros((len(values), 2))
         result[:, 0] = [codes.get(value, np.nan) for value in values]
         result[:, 1] = [value is not None and value not in codes for value in values]
         return result
+
+
+@lru_cache(maxsize=4)
+def _of_hardware(vocabulary: Vocabulary, table: HardwareTable) -> tuple[Floats, Floats]:
+    """What `encode_field` gives for every hardware type and its vendor: the same for every job."""
+    return vocabulary.encode_field(HARDWARE_TYPE, table.names), vocabulary.encode_field(VENDOR, table.vendor)
 
 
 def learn(jobs: Jobs, table: HardwareTable, hardware: Indices, y: Floats) -> Vocabulary:
