@@ -16,6 +16,9 @@ from retrainer.schedule import alone
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG
 
+#: Whatever its scores, the night promotes.
+PLAN = Plan(night=NIGHT, recipes=("boosted",), margin=100.0, keep_days=9, keep_artifacts=1)
+
 
 def run(root: Path, point: str, signal: int) -> None:
     """Run a night over `past` whose last day is still to come; `point` is a step that has ended, or ``move``."""
@@ -37,7 +40,7 @@ def run(root: Path, point: str, signal: int) -> None:
     partitions = Partitions(root / "partitions")
     night = Night(partitions, LocalStore(root / "artifacts"), CATALOG, absorb=lambda: partitions.absorb(past()))
     with alone(partitions.root):
-        night.run(Plan(night=NIGHT, keep_days=9, keep_artifacts=1))
+        night.run(PLAN)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,8 @@ def test_a_night_runs_wherever_its_files_are(place: str, tmp_path: Path) -> None
     partitions = Partitions(f"{place}/partitions")
     partitions.absorb(past())
     store = open_store(f"{place}/artifacts", cache=tmp_path / "cache")
-    reports = [Night(partitions, store, CATALOG).run(Plan(night=NIGHT, window_days=7, keep_days=8)) for _ in range(2)]
+    plan = Plan(night=NIGHT, recipes=("boosted",), margin=100.0, window_days=7, keep_days=8)
+    reports = [Night(partitions, store, CATALOG).run(plan) for _ in range(2)]
     pointer = store.pointer(THROUGHPUT)
     assert pointer is not None
     assert (pointer.previous, pointer.version) == tuple(report.artifact for report in reports)

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,11 +16,12 @@ from typer.testing import CliRunner
 from predictor import artifact as artifacts
 from predictor.store import LocalStore
 from retrainer.cli import retrain
-from retrainer.night import Night, Plan, report_name
+from retrainer.night import Night, report_name
 from retrainer.partitions import Partitions
 from schemas.events import THROUGHPUT
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG
+from tests.retrainer.night_to_signal import PLAN
 from tests.services import ROOT
 
 BEFORE_PRODUCTION_MOVES = ("absorb", "window", "train", "evaluate", "snapshot", "move")
@@ -32,8 +34,8 @@ def yesterday(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("yesterday")
     partitions = Partitions(root / "partitions")
     partitions.absorb(past(days=9))
-    night = NIGHT - timedelta(days=1)
-    assert Night(partitions, LocalStore(root / "artifacts"), CATALOG).run(Plan(night=night)).promoted
+    plan = replace(PLAN, night=NIGHT - timedelta(days=1))
+    assert Night(partitions, LocalStore(root / "artifacts"), CATALOG).run(plan).promoted
     return root
 
 
@@ -53,7 +55,7 @@ def test_a_night_killed_at_any_step_leaves_production_whole_and_a_rerun_complete
     assert bool(partitions.files.names(report_name(THROUGHPUT, NIGHT))) is (point == "report")
 
     night = Night(partitions, store, CATALOG, absorb=lambda: partitions.absorb(past()))
-    report = night.run(Plan(night=NIGHT, keep_days=9, keep_artifacts=1))
+    report = night.run(PLAN)
     now = store.pointer(THROUGHPUT)
     assert now is not None
     assert (now.version, report.promoted) == (report.artifact, True)
