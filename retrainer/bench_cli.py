@@ -31,6 +31,7 @@ class Recipe(StrEnum):
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")]
+Recipes = Annotated[list[str] | None, typer.Option("--recipe", help="Recipe to train; those of a night by default.")]
 Model = Annotated[Recipe, typer.Option("--recipe", help="Model to serve; training it takes a minute or more.")]
 
 
@@ -105,6 +106,41 @@ def replay(
 
     with _trained(recipe) as trained, _services() as settings:
         _show(replay_bench.bench(settings, trained, submissions), as_json)
+
+
+@app.command()
+def night(
+    rows: Annotated[
+        int, typer.Option(min=3000, help="Attempts in the window; the published fleet by default.")
+    ] = 750_000,
+    recipe: Recipes = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Fits side by side.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """One night over 30 days of the simulated fleet, with 250,000 families in the store and a writer that goes on."""
+    from retrainer import night_bench
+    from retrainer.night import DEFAULT_RECIPES
+
+    with _services() as settings, _folder() as folder:
+        _show(night_bench.bench(settings, rows, tuple(recipe or DEFAULT_RECIPES), jobs, folder), as_json)
+
+
+@app.command()
+def nights(
+    count: Annotated[int, typer.Option(min=1, help="Nights, one after the other.")] = 30,
+    attempts: Annotated[int, typer.Option(min=100, help="Attempts a day.")] = 1000,
+    recipe: Recipes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Whole nights over the simulated fleet, as production would have run them: w20 of each."""
+    from retrainer.night import DEFAULT_RECIPES
+    from retrainer.nights import walk
+    from streams.logs import configure
+
+    configure(logging.WARNING)
+    with _folder() as folder:
+        recipes = tuple(recipe or DEFAULT_RECIPES)
+        _show(walk(count, attempts, recipes, folder, lambda one: typer.echo(one, err=True)), as_json)
 
 
 @contextmanager

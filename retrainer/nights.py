@@ -33,7 +33,7 @@ class OneNight(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class Backtest(msgspec.Struct, frozen=True, kw_only=True):
+class Nights(msgspec.Struct, frozen=True, kw_only=True):
     """All nights; w20 as median, least and greatest over them."""
 
     attempts_per_day: int
@@ -46,9 +46,9 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
     nights: list[OneNight]
 
 
-def backtest(
+def walk(
     count: int, attempts_per_day: int, recipes: tuple[str, ...], folder: Path, tell: Callable[[OneNight], None]
-) -> Backtest:
+) -> Nights:
     """Run `count` nights; what a night sees is what had finished by then."""
     started = time.monotonic()
     fleet = Fleet(FleetConfig(days=WINDOW_DAYS + count, attempts_per_day=attempts_per_day))
@@ -65,7 +65,7 @@ def backtest(
         nights.append(_brief(report, time.monotonic() - begun))
         tell(nights[-1])
     w20 = [one.w20 for one in nights]
-    return Backtest(
+    return Nights(
         attempts_per_day=attempts_per_day,
         recipes=recipes,
         w20_median=round(median(w20), 1),
