@@ -34,17 +34,17 @@ class Term:
     shared: bool = False
 
 
-_ACCELERATORS, _BATCH = ("accelerators", 1.5), ("batch_per_accelerator", 1.0)
-_MONTHS = ("years", 0.8)
+_ACCELERATORS, _BATCH = ("accelerators", 4.0), ("batch_per_accelerator", 3.0)
+_YEARS = ("years", 2.0)
 _EXACT: Along = (("accelerators", 0.01), ("batch_per_accelerator", 0.01))
 _ALONG: tuple[Along, ...] = (
     (_ACCELERATORS,),
     (_BATCH,),
     (_ACCELERATORS, _BATCH),
-    (("trainers", 1.0),),
-    (("accelerators_per_trainer", 1.0),),
-    (_MONTHS,),
-    (_MONTHS, _ACCELERATORS),
+    (("trainers", 3.0),),
+    (("accelerators_per_trainer", 2.0),),
+    (_YEARS,),
+    (_YEARS, _ACCELERATORS),
 )
 
 
@@ -57,7 +57,7 @@ def terms(extras: Sequence[str]) -> tuple[Term, ...]:
     found += [Term("any", ((column, LINEAR),)) for column in (_ACCELERATORS[0], _BATCH[0])]
     found += [Term(hardware, along) for along in _ALONG for hardware in ("any", "same", "similar")]
     found += [Term("any", (("years", 2.7),)), Term("same", _EXACT), Term("same", (*_EXACT, ("years", 0.55)))]
-    found += [Term(hardware, ((extra, 1.0),)) for extra in extras for hardware in ("any", "same")]
+    found += [Term("any", ((extra, 1.0),)) for extra in extras]
     return tuple(found)
 
 
