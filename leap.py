@@ -21,7 +21,9 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("backfill", "streams.backfill_cli:backfill", "streams"),
     ("fleet", "streams.fleet.cli:app", "streams"),
     ("retrain", "retrainer.cli:retrain", "retrainer"),
+    ("backtest", "retrainer.backtest_cli:backtest", "retrainer"),
     ("replay", "retrainer.replay_cli:replay", "retrainer"),
+    ("report", "retrainer.report_cli:report", "retrainer"),
     ("bench", "retrainer.bench_cli:app", "retrainer"),
 )
 

@@ -1,0 +1,1 @@
+"""The report: one self-contained HTML file of a night or a replay."""

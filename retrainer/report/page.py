@@ -1,0 +1,79 @@
+"""One HTML file that needs nothing else: no script, no font, no network."""
+
+from collections.abc import Iterable
+from html import escape
+from importlib import resources
+
+from retrainer.report import svg
+from retrainer.report.figures import Figure, figures
+from retrainer.report.rows import Subject
+from retrainer.report.tables import Table, tables
+
+
+def page(subject: Subject, notes: Iterable[str] = ()) -> str:
+    """The report as HTML text.
+
+    Parameters
+    ----------
+    notes
+        Paragraphs under the summary.
+    """
+    style = resources.files("retrainer.report").joinpath("report.css").read_text(encoding="utf-8")
+    drawn, made = list(figures(subject)), list(tables(subject))
+    contents = [(f"figure-{number}", one.title) for number, one in enumerate(drawn)]
+    contents += [(f"table-{number}", one.caption) for number, one in enumerate(made)]
+    links = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title in contents)
+    paragraphs = "".join(f"<p>{escape(text)}</p>" for text in (*_summary(subject), *notes))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<title>Leap: {escape(subject.title)}</title><link rel="icon" href="data:,"><style>{style}</style></head>\n'
+        f"<body><main>\n<h1>{escape(subject.title)}</h1>\n{paragraphs}\n"
+        f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n'
+        + "\n".join(_figure(number, one) for number, one in enumerate(drawn))
+        + "\n"
+        + "\n".join(_table(number, one) for number, one in enumerate(made))
+        + "\n</main></body>\n</html>\n"
+    )
+
+
+def _summary(subject: Subject) -> Iterable[str]:
+    if subject.report:
+        report = subject.report
+        fate = "promoted" if report.promoted else "kept, not promoted"
+        yield (
+            f"Learned from {report.trained_on:,} attempts of {report.window_from} to {report.window_to} and judged on "
+            f"{report.held_out:,} that it had not seen. {report.artifact} was {fate}: {report.reason}."
+        )
+        yield from (f"Doubt: {doubt}" for doubt in report.doubts)
+    if subject.summary:
+        side = subject.summary.sides[0]
+        yield (
+            f"{side.submissions:,} submissions ranked again with {side.artifact} as serving would have run it, "
+            f"{side.finished:,} of them finished and scored; {side.on_first}% of those ran on its first choice."
+        )
+    yield (
+        "w20, w10, w5: share of attempts whose predicted throughput is within 20, 10, 5% of the measured one. "
+        "MdAPE: median of the relative error, in percent. Ratio: median of predicted over measured."
+    )
+
+
+def _figure(number: int, figure: Figure) -> str:
+    name = f"figure-{number}"
+    return (
+        f'<figure id="{name}"><h2 id="{name}-title">{escape(figure.title)}</h2>'
+        f"{svg.svg(figure.drawing, f'{name}-title')}<figcaption>{escape(figure.says)}</figcaption></figure>"
+    )
+
+
+def _table(number: int, table: Table) -> str:
+    heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in table.heads)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(row[0])}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:]) + "</tr>"
+        for row in table.rows
+    )
+    caption = escape(table.caption)
+    return (
+        f'<section id="table-{number}" class="scroll" tabindex="0" aria-label="{caption}"><table><caption>{caption}'
+        f"</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></section>"
+    )

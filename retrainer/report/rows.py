@@ -1,0 +1,151 @@
+"""What a report is made of: attempts with prediction and measurement, of a night or of a replay, in one shape."""
+
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from predictor import artifact as artifacts
+from predictor.artifact import Artifact
+from predictor.evidence import basis
+from predictor.features.history import STATISTICS
+from predictor.jobs import Floats, HardwareTable
+from predictor.store import ArtifactStore
+from retrainer.evaluate import LookupTable
+from retrainer.night import Report, report_name
+from retrainer.partitions import Partitions
+from retrainer.replay import read_state
+from retrainer.replay_summary import Summary, read_frame, summarise
+from retrainer.training import Data
+from retrainer.window import open_window
+
+#: Columns of `Subject.rows`; `table` is what the lookup table says, NaN where it has no such key.
+COLUMNS: tuple[str, ...] = (
+    "attempt_id", "family", "model_type", "hardware_type", "submitted_at", "accelerator_hours",
+    "measured", "predicted", "lower", "upper", "basis", "table",
+)  # fmt: skip
+#: Jobs of a night that are ranked for the share of first choices.
+RANKED_JOBS = 400
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A night or a replay.
+
+    Attributes
+    ----------
+    title
+        What and when.
+    rows
+        Attempts with a measurement, columns `COLUMNS`.
+    first
+        Model type and hardware type that is ranked first, one row a ranked job.
+    report, nights
+        Of a night: its report, and those of all nights so far, oldest first.
+    held_out, window, artifact
+        Of a night: the rows as data, all rows of its window, and what it published.
+    summary
+        Of a replay.
+    """
+
+    title: str
+    rows: pd.DataFrame
+    first: pd.DataFrame
+    report: Report | None = None
+    nights: tuple[Report, ...] = ()
+    held_out: Data | None = None
+    window: pd.DataFrame | None = None
+    artifact: Artifact | None = None
+    summary: Summary | None = None
+
+
+def of_night(partitions: Partitions, store: ArtifactStore, target: str, night: date) -> Subject:
+    """Rows of a night: those that it held out, as its artifact predicts them.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there was no such night.
+    ArtifactError
+        If its artifact is gone.
+    """
+    report = _report(partitions, report_name(target, night))
+    artifact = artifacts.load(store.folder(target, report.artifact))
+    days = (date.fromisoformat(report.window_to) - date.fromisoformat(report.window_from)).days + 1
+    window = open_window(partitions, night, days, HardwareTable(artifact.catalog), target)
+    held_out = window.held_out
+    prediction = artifact.model.predict(held_out.pairs, artifact.matrix(held_out.pairs))
+    group = basis(held_out.pairs)
+    lower, upper = artifact.manifest.interval.bounds(prediction.mean, prediction.spread, group)
+    table = LookupTable.learn(window.training.rows, np.exp(window.training.y))
+    names = partitions.files.names(f"reports/{target}-*.json")
+    return Subject(
+        title=f"Night of {night:%d %B %Y}, {target}",
+        rows=held_out.rows.assign(
+            measured=np.exp(held_out.y),
+            predicted=np.exp(prediction.mean),
+            lower=np.exp(lower),
+            upper=np.exp(upper),
+            basis=group,
+            table=table.predict(held_out.rows),
+        )[list(COLUMNS)],
+        first=_first_choices(artifact, held_out),
+        report=report,
+        nights=tuple(one for name in names if (one := _report(partitions, name)).night <= report.night),
+        held_out=held_out,
+        window=pd.concat([window.training.rows, held_out.rows], ignore_index=True),
+        artifact=artifact,
+    )
+
+
+def of_replay(folder: Path) -> Subject:
+    """Rows of a replay, by the first of its artifacts.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no replay in the folder.
+    """
+    state = read_state(folder)
+    if state is None:
+        raise FileNotFoundError(f"{folder} holds no replay; make one with `leap replay --folder {folder}`")
+    lines = read_frame(folder)
+    summary = summarise(state, lines)
+    lines = lines[lines["artifact"] == summary.sides[0].artifact]
+    scored = lines[lines["measured"].notna() & lines["predicted"].notna()].assign(table=np.nan)
+    first = lines.loc[lines["first"].notna(), ["model_type", "first"]]
+    return Subject(
+        title=f"Replay of {summary.start[:16]} to {summary.end[:16]}",
+        rows=scored[list(COLUMNS)].reset_index(drop=True),
+        first=first.rename(columns={"first": "hardware_type"}),
+        summary=summary,
+    )
+
+
+def observations(data: Data, kind: str) -> Floats:
+    """(n,) finished attempts known at launch under a kind of key; 0 is none."""
+    found: Floats = np.nan_to_num(data.pairs.found[kind][:, STATISTICS.index("count")].astype(np.float64))
+    return found
+
+
+def _report(partitions: Partitions, name: str) -> Report:
+    return msgspec.json.decode(partitions.files.read(name), type=Report)
+
+
+def _first_choices(artifact: Artifact, data: Data) -> pd.DataFrame:
+    """The best throughput per cost of evenly chosen jobs, among the types that the rows ran on.
+
+    A partition does not keep candidates, so these are all the types in use, whether or not a job could run there.
+    """
+    chosen = np.unique(np.linspace(0, len(data) - 1, min(RANKED_JOBS, len(data))).astype(int))
+    names = sorted({name for name in data.rows["hardware_type"] if name in artifact.catalog})
+    names = [name for name in names if artifact.catalog[name].price_per_hour]
+    job = np.repeat(chosen, len(names))
+    pairs = artifact.pairs(data.pairs.jobs, job, names * len(chosen))
+    price = np.array([artifact.catalog[name].price_per_hour for name in names], dtype=np.float64)
+    worth = artifact.model.predict(pairs, artifact.matrix(pairs)).mean.reshape(len(chosen), len(names)) - np.log(price)
+    best = [names[place] for place in worth.argmax(axis=1)]
+    return pd.DataFrame({"model_type": data.rows["model_type"].to_numpy()[chosen], "hardware_type": best})

@@ -1,0 +1,208 @@
+"""The report: one file, sound HTML, right numbers; and what a real browser says of it, where there is one."""
+
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from retrainer.partitions import Partitions
+from retrainer.replay import LINES, STATE, Line, State
+from retrainer.report import svg
+from retrainer.report.figures import calibration, figures, first_ranks, long_tail, measured
+from retrainer.report.page import page
+from retrainer.report.rows import COLUMNS, Subject, of_night, of_replay
+from retrainer.report.tables import tables
+from retrainer.report_cli import report
+from schemas.events import THROUGHPUT
+from tests.artifacts import NIGHT, night_over, past
+
+CHROMIUM = shutil.which("chromium")
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+@pytest.fixture(scope="module")
+def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    root = tmp_path_factory.mktemp("report")
+    attempts = past(12)
+    night_over(root, attempts, NIGHT)
+    store, _ = night_over(root, attempts, NIGHT + timedelta(days=1))
+    return of_night(Partitions(root / "partitions"), store, THROUGHPUT, NIGHT + timedelta(days=1))
+
+
+def by_hand(**columns: Sequence[object]) -> Subject:
+    rows = pd.DataFrame(columns)
+    constant = {"family": "f", "model_type": "m", "hardware_type": "h"}
+    rows = rows.assign(**{name: constant.get(name, np.nan) for name in COLUMNS if name not in columns})
+    return Subject("by hand", rows, pd.DataFrame({"model_type": [], "hardware_type": []}))
+
+
+class Checked(HTMLParser):
+    """Collects what a reader without eyes or without a network would miss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.named_by: list[str] = []
+        self.links: list[str] = []
+        self.elements: Counter[str] = Counter()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.elements[tag] += 1
+        if tag not in VOID:
+            self.open.append(tag)
+        self.ids += [found["id"] or ""] if "id" in found else []
+        self.named_by += [found["aria-labelledby"] or ""] if "aria-labelledby" in found else []
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+        assert tag != "svg" or ("role", "img") in attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements[tag] += 1
+
+
+def checked(text: str) -> Checked:
+    parser = Checked()
+    parser.feed(text)
+    parser.close()
+    assert parser.open == []
+    assert len(set(parser.ids)) == len(parser.ids)
+    assert set(parser.named_by) <= set(parser.ids)
+    assert all(link == "data:," or link[1:] in parser.ids for link in parser.links)  # nothing from elsewhere
+    assert "script" not in parser.elements and "url(" not in text and "@import" not in text
+    return parser
+
+
+def test_the_report_of_a_night(subject: Subject) -> None:
+    text = page(subject)
+    found = checked(text)
+    assert found.elements["figure"] == found.elements["svg"] == found.elements["figcaption"] >= 8
+    titles = {figure.title.split(":")[0] for figure in figures(subject)}
+    assert {"Predicted against measured throughput", "w20 per night", "Importance by category"} <= titles
+    captions = [table.caption for table in tables(subject)]
+    assert captions[:2] == ["Leap and the lookup table", "Recipes, on the same attempts"]
+    assert subject.report is not None and subject.report.artifact in text
+
+
+def test_its_rows_are_those_that_the_night_judged(subject: Subject) -> None:
+    assert subject.report is not None and subject.report.lookup is not None
+    beside, recipes, *_ = tables(subject)
+    [champion] = [row.all for row in subject.report.recipes if row.recipe == subject.report.champion]
+    assert champion is not None
+    assert beside.rows[0][1:3] == (f"{champion.n:,}", f"{champion.w20:.1f}")
+    assert beside.rows[2][1:3] == (f"{subject.report.lookup.n:,}", f"{subject.report.lookup.w20:.1f}")
+    assert recipes.rows[0][2] == f"{champion.w20:.1f}"
+
+
+def test_names_from_outside_are_text(subject: Subject) -> None:
+    hostile = "<script>alert(1)</script>&\"'"
+    rows = subject.rows.assign(family=hostile, model_type=hostile, hardware_type=hostile)
+    text = page(replace(subject, rows=rows, first=rows[["model_type", "hardware_type"]]))
+    checked(text)
+    assert "&lt;script&gt;" in text
+
+
+def test_what_the_figures_say() -> None:
+    made = measured(by_hand(measured=[100.0] * 4, predicted=[100.0, 119.0, 121.0, 79.0]))
+    assert made is not None and made.says.startswith("50.0% of 4 attempts")
+    made = calibration(
+        by_hand(
+            measured=[100.0] * 4,
+            lower=[90.0, 90.0, 101.0, 50.0],
+            upper=[110.0, 99.0, 110.0, 200.0],
+            basis=["family history", "family history", "similar jobs", "similar jobs"],
+        )
+    )
+    assert made is not None and made.says.startswith("50.0% lie inside where 80%")
+    made = long_tail(by_hand(model_type=["a"] * 6 + ["b"] * 3 + ["c"] * 1, measured=[1.0] * 10))
+    assert made is not None and made.says.startswith("1 of 3 model types make half")
+    first = pd.DataFrame({"model_type": ["a", "a", "a", "b"], "hardware_type": ["x", "x", "y", "x"]})
+    made = first_ranks(replace(by_hand(measured=[1.0]), first=first))
+    assert made is not None and made.says.startswith("x is first for 75% of jobs")
+
+
+def test_a_report_of_little(subject: Subject) -> None:
+    assert checked(page(by_hand(measured=[1.0], predicted=[1.0]))).elements["figure"] == 1
+
+
+def test_why_a_family_is_predicted_badly() -> None:
+    rng = np.random.default_rng(0)
+    wild = np.exp(rng.normal(5, 1, 8))
+    subject = by_hand(measured=wild.tolist(), predicted=[np.exp(5.0)] * 8, basis=["similar jobs"] * 8)
+    [worst] = [table for table in tables(subject) if table.caption.startswith("Families")]
+    [(family, count, *_, why)] = worst.rows
+    assert (family, count) == ("f", "8")
+    assert why.startswith("no history of the family; its own attempts spread")
+
+
+def test_scales() -> None:
+    even, log = svg.Scale(0, 10, 100, 200), svg.Scale(1, 10_000, 0, 40, log=True)
+    assert (even(5), even(-3), even(99)) == (150, 100, 200)
+    assert [round(log(value), 6) for value in (1, 10, 100, 10_000)] == [0, 10, 20, 40]
+    assert log.ticks() == [1, 10, 100, 1000, 10_000]
+    assert even.ticks() == [0, 2, 4, 6, 8, 10]
+    assert svg.Scale(3, 3, 0, 1).ticks()
+
+
+def write_replay(folder: Path) -> None:
+    lines = [
+        Line(
+            f"a-{number}", "f", f"m{number % 3}", float(number), "v", "ranked", first="fast", hardware_type="fast",
+            measured=100.0, accelerator_hours=8.0, predicted=100.0 + number, lower=95.0, upper=130.0,
+            basis="similar jobs",
+        )
+        for number in range(40)
+    ]  # fmt: skip
+    lines.append(Line("none", "", "m", 0.0, "v", "switched off"))
+    (folder / LINES).write_bytes(msgspec.json.Encoder().encode_lines(lines))
+    state = State(what=("", "2026-03-01T00:00", "2026-03-02T00:00", "v"), submissions=41, seconds=1.0, done=True)
+    (folder / STATE).write_bytes(msgspec.json.encode(state))
+
+
+def test_the_report_of_a_replay(tmp_path: Path) -> None:
+    write_replay(tmp_path)
+    text = page(of_replay(tmp_path))
+    checked(text)
+    assert "41 submissions ranked again with v" in text and "switched off" in text
+    assert "52.5% of 40 attempts lie between" in text  # 0 to 20 of 0 to 39
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAP_PARTITIONS", str(tmp_path / "partitions"))
+    monkeypatch.setenv("LEAP_ARTIFACTS", str(tmp_path / "artifacts"))
+    app = typer.Typer()
+    app.command()(report)
+    run, out = CliRunner().invoke, tmp_path / "report.html"
+    missing = run(app, [str(out)])
+    assert missing.exit_code == 1 and "no night of throughput has a report" in missing.stderr
+    night_over(tmp_path, past())
+    assert run(app, [str(out)]).exit_code == 0
+    checked(out.read_text())
+    assert run(app, [str(out), "--replay", str(tmp_path)]).exit_code == 1
+
+
+if CHROMIUM:  # not everywhere that the suite runs; a skip would hide what else is missing there
+
+    @pytest.mark.parametrize("width", [360, 1200])
+    def test_a_browser_has_nothing_to_complain_of(subject: Subject, tmp_path: Path, width: int) -> None:
+        place, picture = tmp_path / "report.html", tmp_path / "report.png"
+        place.write_text(page(subject), encoding="utf-8")
+        command = [str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", f"--window-size={width},900"]
+        command += [f"--user-data-dir={tmp_path / 'profile'}", "--enable-logging=stderr", f"--screenshot={picture}"]
+        done = subprocess.run([*command, place.as_uri()], capture_output=True, text=True, timeout=100, check=False)
+        assert "CONSOLE" not in done.stderr
+        assert picture.stat().st_size > 10_000
