@@ -8,6 +8,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -20,6 +21,8 @@ from predictor.manifest import FILE as MANIFEST
 from predictor.manifest import ArtifactError
 
 POINTER = "production.json"
+#: Age of a half-written artifact that a killed process left: nothing takes so long to write.
+ABANDONED_S = 86_400.0
 
 
 class Pointer(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,8 +104,12 @@ class LocalStore:
         if folder.resolve() == place.resolve() or place.exists():
             return
         place.parent.mkdir(parents=True, exist_ok=True)
+        for left in place.parent.glob(".draft-*"):
+            if left.stat().st_mtime < time.time() - ABANDONED_S:
+                shutil.rmtree(left)
         draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=place.parent))
         shutil.copytree(folder, draft, dirs_exist_ok=True)
+        draft.touch()  # not the time of the folder that it was copied from
         draft.rename(place)
 
     def remove(self, target: str, version: str) -> None:

@@ -32,7 +32,7 @@ VARIABLES = (
     Variable("LEAP_REDIS_PREFIX", "leap", "Put before every key in the store."),
     Variable("LEAP_METRICS_PORT", "0", "Port of /metrics, /livez and /readyz; 0 is none."),
     Variable("LEAP_ARTIFACTS", ".leap/artifacts", "Artifacts and pointers: a path, or any fsspec URL."),
-    Variable("LEAP_PARTITIONS", ".leap/partitions", "Daily partitions of the feature table and reports: a path."),
+    Variable("LEAP_PARTITIONS", ".leap/partitions", "Daily partitions and reports: a path, or any fsspec URL."),
     Variable("LEAP_CATALOG", "", "Hardware catalog (YAML); empty is the one that comes with Leap."),
     Variable("LEAP_PREMIUM_EFFICIENCY", "1.0", "Share of the best standard type's score that keeps a premium type."),
 )

@@ -1,5 +1,6 @@
 """One contract for every store of artifacts: local, and any that fsspec reaches."""
 
+import os
 import shutil
 import threading
 import uuid
@@ -147,6 +148,18 @@ def test_the_cache_of_a_remote_store_does_not_grow(trained: Path, tmp_path: Path
     for name in names:
         store.folder(THROUGHPUT, name)
     assert sorted(path.name for path in (tmp_path / "cache" / THROUGHPUT).iterdir()) == names[-4:]
+
+
+def test_what_a_killed_process_left_half_written_goes(trained: Path, tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "artifacts")
+    copies(store, trained, tmp_path, ["v1"])
+    old, new = (store.root / THROUGHPUT / f".draft-{name}" for name in ("old", "new"))
+    for place in (old, new):
+        place.mkdir()
+    os.utime(old, (0, 0))
+    copies(store, trained, tmp_path, ["v2"])
+    assert (old.exists(), new.exists()) == (False, True)
+    assert store.versions(THROUGHPUT) == ["v1", "v2"]
 
 
 def test_a_torn_pointer_is_an_error(trained: Path, tmp_path: Path) -> None:
