@@ -1,16 +1,19 @@
 """Backtest: a recipe walked forward over a table of past attempts, fitted anew every few days on earlier days only."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from predictor.jobs import Floats
+from predictor.jobs import Floats, columns, strings
 from predictor.kernel import Rows
+from predictor.structured import rows_of
 from predictor.units import codes, grouped_median
 from retrainer.evaluate import Scores, scores
+from schemas.events import THROUGHPUT
+from streams.mapped import Job
 
 #: What makes an attempt seen: an earlier day ran the model on the hardware type with as many accelerators.
 SEEN_KEY: tuple[str, ...] = ("model_type", "hardware_type", "accelerators")
@@ -32,6 +35,18 @@ class Backtest(msgspec.Struct, frozen=True):
     all: Scores | None
     seen: Scores | None
     unseen: Scores | None
+
+
+def rows_of_jobs(jobs: Sequence[Job]) -> tuple[Rows, Floats]:
+    """Rows and (n,) ln throughput of mapped past jobs, in the order of submission; without a throughput they are left
+    out.
+    """
+    measured = [(job[0], job[2]) for job in jobs if job[2].measurements.get(THROUGHPUT, 0.0) > 0.0]
+    measured.sort(key=lambda pair: pair[0].submitted_at)
+    submitted = columns([submission for submission, _ in measured])
+    ran_on = strings([completed.hardware_type for _, completed in measured])
+    y = np.log([completed.measurements[THROUGHPUT] for _, completed in measured])
+    return rows_of(submitted, np.arange(len(measured)), ran_on), y
 
 
 def walk(rows: Rows, y: Floats, recipe: Recipe, every_days: int = 1, warm_up_days: float = 45.0) -> Floats:

@@ -109,8 +109,7 @@ class Demo:
         today = [arrival.event for arrival in arrived if arrival.at >= now]
         with embedded_pair(self._folder / "services") as pair:
             settings = replace(
-                Settings.from_environment({"LEAP_KAFKA_BOOTSTRAP_SERVERS": pair.bootstrap_servers}),
-                redis_url=pair.redis_url,
+                Settings.from_environment(pair.environment()),
                 artifacts=str(self._folder / "artifacts"),
                 partitions=str(self._folder / "partitions"),
             )
@@ -133,8 +132,10 @@ class Demo:
 
     @contextmanager
     def _worker(self, name: str, settings: Settings) -> Iterator[None]:
-        command = [sys.executable, "-m", "leap", "worker", name]
-        with child(command, self._folder / f"{name}.log", lambda: True, settings.to_environment()):
+        command, log = [sys.executable, "-m", "leap", "worker", name], self._folder / f"{name}.log"
+        with child(
+            command, log, lambda: "partitions assigned" in log.read_text(), settings.to_environment(), PATIENCE_S
+        ):
             yield
 
     @contextmanager

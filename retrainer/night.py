@@ -26,13 +26,14 @@ from retrainer.evaluate import Scores
 from retrainer.partitions import Partitions, day_number
 from retrainer.skew import Skew, skew
 from retrainer.states import Difference, Frozen
+from retrainer.usual import MAX_MISSING
 from retrainer.window import Window, open_window
 from schemas.events import THROUGHPUT, ArtifactPublished
 from schemas.hardware import Catalog
 
 log = structlog.get_logger(__name__)
 
-DEFAULT_RECIPES: tuple[str, ...] = ("boosted",)
+DEFAULT_RECIPES: tuple[str, ...] = ("structured", "boosted")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Plan:
         Date of the night; the window is the days before it.
     margin
         Points of w20 by which the new model may be worse than production's.
+    max_missing
+        Days without attempts, after the first that has some, above which nothing is promoted.
     keep_days, keep_artifacts
         Retention of partitions, and how many artifacts stay beside the one in production.
     promote
@@ -56,6 +59,7 @@ class Plan:
     window_days: int = 30
     recipes: tuple[str, ...] = DEFAULT_RECIPES
     margin: float = 1.0
+    max_missing: int = MAX_MISSING
     keep_days: int = 90
     keep_artifacts: int = 30
     promote: bool = True
@@ -149,7 +153,7 @@ class Night:
             log.info("partitions written", days=len(days))
         with self._step("window"):
             table = HardwareTable(self._catalog)
-            window = open_window(self._partitions, plan.night, plan.window_days, table, plan.target)
+            window = open_window(self._partitions, plan.night, plan.window_days, table, plan.target, plan.max_missing)
             log.info("window read", training=len(window.training), held_out=len(window.held_out))
         with _folder(self._partitions, plan.target) as folder:
             with self._step("train"):
