@@ -37,6 +37,9 @@ def retrain(
     every: Annotated[Every | None, typer.Option(help="Keep running, one night a day at 00:30 UTC.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Prediction target; all by default.")] = None,
     window: Annotated[int, typer.Option(min=2, help="Days before the night to learn from.")] = 30,
+    max_missing: Annotated[
+        int, typer.Option(min=0, help="Days without attempts, above which nothing is promoted.")
+    ] = 10,
     recipe: Annotated[list[str] | None, typer.Option(help="Recipe to train; repeat for several.")] = None,
     keep_days: Annotated[int, typer.Option(min=1, help="Days that partitions are kept.")] = 90,
     jobs: Annotated[int, typer.Option(min=1, help="Fits side by side.")] = 1,
@@ -64,6 +67,7 @@ def retrain(
     plan = Plan(
         night=night.date() if night else datetime.now(UTC).date(),
         window_days=window,
+        max_missing=max_missing,
         recipes=tuple(recipe or DEFAULT_RECIPES),
         keep_days=max(keep_days, window),
         promote=not trial,

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from predictor.features.history import SECONDS_PER_DAY
 from predictor.jobs import Floats
-from retrainer.partitions import day_number
+from retrainer.partitions import day_of
 
-#: Days that may be missing between the first and the last of a window.
-MAX_MISSING = 3
+#: Days that may be missing in a window: a fleet that rests at weekends has eight or nine of thirty.
+MAX_MISSING = 10
 #: Share of a usual day's attempts below which a day is suspicious; on the simulated fleet the least is 0.86.
 LEAST_SHARE = 0.25
 #: Shift of the median of ln target, and share of attempts on other hardware or of other model types than
@@ -23,9 +23,11 @@ MOST_MOVED = 0.5
 #: Earlier days that it takes to tell what is usual, and attempts of a day to tell that it differs.
 LEAST_DAYS = 3
 LEAST_ATTEMPTS = 100
+#: Missing days that a reason names.
+NAMED = 5
 
 
-def doubts(rows: pd.DataFrame, y: Floats, gaps: Sequence[date], last: date) -> tuple[str, ...]:
+def doubts(rows: pd.DataFrame, y: Floats, gaps: Sequence[date], max_missing: int) -> tuple[str, ...]:
     """Why a window should not move production; nothing if all is as usual.
 
     Parameters
@@ -35,19 +37,22 @@ def doubts(rows: pd.DataFrame, y: Floats, gaps: Sequence[date], last: date) -> t
     y
         (n,) ln of the target, NaN where it was not measured.
     gaps
-        Days without a partition after the first that has one.
-    last
-        The window's last day.
+        Days without a partition after the first that has one; more than `max_missing` are a doubt. The day that
+        is judged is the latest that has attempts.
     """
     day = np.floor(rows["finished_at"].to_numpy(float) / SECONDS_PER_DAY).astype(int)
     usable = ~np.isnan(y)
     day, y, rows = day[usable], y[usable], rows[usable]
     found = []
-    if len(gaps) > MAX_MISSING:
-        found.append(f"{len(gaps)} days are missing ({', '.join(map(str, gaps))}), more than {MAX_MISSING}")
-    newest = day == day_number(last)
+    if len(gaps) > max_missing:
+        named = ", ".join(map(str, gaps[:NAMED])) + (", …" if len(gaps) > NAMED else "")
+        found.append(f"{len(gaps)} days are missing ({named}), more than {max_missing}")
+    if not len(day):
+        return tuple(found)
+    newest = day == day.max()
     earlier = pd.Series(y[~newest]).groupby(day[~newest])
     if earlier.ngroups >= LEAST_DAYS:
+        last = day_of(int(day.max()))
         found += _unlike(rows, y, newest, float(earlier.size().median()), float(earlier.median().median()), last)
     return tuple(found)
 

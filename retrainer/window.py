@@ -13,7 +13,7 @@ from retrainer.partitions import Partitions, day_number
 from retrainer.table import MEASURED, log_target
 from retrainer.training import Data, prepare
 from retrainer.twin import NEEDED, Twin
-from retrainer.usual import doubts
+from retrainer.usual import MAX_MISSING, doubts
 
 #: Attempts that the held-out days must have together; a quiet day takes the day before it along.
 LEAST_HELD_OUT = 200
@@ -50,7 +50,14 @@ class Window:
     twin: Twin
 
 
-def open_window(partitions: Partitions, night: date, days: int, table: HardwareTable, target: str) -> Window:
+def open_window(
+    partitions: Partitions,
+    night: date,
+    days: int,
+    table: HardwareTable,
+    target: str,
+    max_missing: int = MAX_MISSING,
+) -> Window:
     """Read the `days` days before `night`, with their history as known at each launch.
 
     An attempt that finished in the window but was submitted before it is history, not a row to learn from.
@@ -67,7 +74,7 @@ def open_window(partitions: Partitions, night: date, days: int, table: HardwareT
     rows = partitions.read(wanted).drop_duplicates("attempt_id", keep="last", ignore_index=True)
     twin = _twin(partitions, rows, first, night, target)
     gaps = [day for day in missing if present and day > present[0]]
-    reasons = doubts(rows, log_target(rows, target), gaps, last)
+    reasons = doubts(rows, log_target(rows, target), gaps, max_missing)
     data = prepare(rows[rows["submitted_at"] >= day_number(first) * SECONDS_PER_DAY], table, twin, target)
     start = _held_out_from(data, night)
     training, held_out = data.where(data.submitted_day < start), data.where(data.submitted_day >= start)

@@ -155,6 +155,16 @@ def test_a_day_with_far_fewer_attempts_is_kept_out_of_production(tmp_path: Path)
     assert store.versions(THROUGHPUT) == [report.artifact]
 
 
+def test_missing_days_beyond_the_limit_keep_the_artifact_out_of_production(tmp_path: Path) -> None:
+    partitions, store = Partitions(tmp_path / "partitions"), LocalStore(tmp_path / "artifacts")
+    partitions.absorb(one for one in past() if one.completed.finished_at.day not in (4, 6))
+    tolerated = Night(partitions, store, CATALOG).run(replace(PLAN, max_missing=2, promote=False))
+    assert tolerated.doubts == ()
+    assert tolerated.missing_days[-2:] == ("2026-03-04", "2026-03-06")
+    report = Night(partitions, store, CATALOG).run(replace(PLAN, max_missing=1))
+    assert (report.promoted, report.reason) == (False, "2 days are missing (2026-03-04, 2026-03-06), more than 1")
+
+
 def test_each_target_has_its_own_line_of_artifacts_and_pointer(tmp_path: Path) -> None:
     partitions, store = Partitions(tmp_path / "partitions"), LocalStore(tmp_path / "artifacts")
     partitions.absorb(past())
