@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from schemas.codec import encode
 from schemas.events import THROUGHPUT, JobSubmitted
 from streams.redis_client import Client
 
-WARM_UP = 50
+TURN = 20
 BATCH = 64
 PUBLISHED_A_DAY = 25_000
 #: Longer than any measurement: what is late is measured, not cut off.
@@ -112,28 +111,35 @@ class Unexported:
 
 
 def rank(trained: Trained, recipe: str, client: Client, jobs: int = 2000) -> Rank:
-    """Measure all in turn, job by job, so that a busy machine slows all alike."""
+    """Measure all in turn, some jobs each, so that a busy machine slows all alike and none runs cold."""
     router = _router(trained)
     artifact = router.artifact
     assert artifact is not None
     sklearn = replace(artifact, model=Unexported(trained.estimator))
     _fill(client, trained.submissions[0].candidates)
-    for job in trained.submissions[:WARM_UP]:
-        router.rank(job)
-    took: dict[str, list[float]] = {}
     now = datetime.now(UTC)
+    rows: dict[str, tuple[Pairs, Matrix]] = {}
+    turns: dict[str, Callable[[JobSubmitted], object]] = {
+        "list": router.rank,
+        "ours": lambda job: ranking.rank(artifact, [job], Policy(), now),
+        "sklearn": lambda job: ranking.rank(sklearn, [job], Policy(), now),
+        "graph": lambda job: artifact.model.predict(*rows[job.attempt_id]),
+        "estimator": lambda job: sklearn.model.predict(*rows[job.attempt_id]),
+        "reads": lambda job: _read_each(client, job.candidates),
+        "pipelined": lambda job: _read_all(client, job.candidates),
+    }
+    took: dict[str, list[float]] = {name: [] for name in turns}
     with threadpool_limits(limits=1):
-        for number, job in enumerate(islice(cycle(trained.submissions), jobs)):
-            _time(took, "list", partial(router.rank, job))
-            if number % 10 == 0:  # ten times as slow, and only medians are taken
-                for name, model in (("ours", artifact), ("sklearn", sklearn)):
-                    _time(took, name, partial(ranking.rank, model, [job], Policy(), now))
+        for first in range(0, jobs, TURN):
+            some = trained.submissions[first : first + TURN]
+            for job in some:
                 pairs = artifact.pairs(columns([job]), np.zeros(len(job.candidates), np.intp), job.candidates)
-                rows = artifact.matrix(pairs)
-                _time(took, "graph", partial(artifact.model.predict, pairs, rows))
-                _time(took, "estimator", partial(sklearn.model.predict, pairs, rows))
-                _time(took, "reads", partial(_read_each, client, job.candidates))
-                _time(took, "pipelined", partial(_read_all, client, job.candidates))
+                rows[job.attempt_id] = pairs, artifact.matrix(pairs)
+            for name, call in turns.items():
+                for job in some:
+                    began = time.perf_counter()
+                    call(job)
+                    took[name].append(time.perf_counter() - began)
     median = {name: float(np.median(seconds)) for name, seconds in took.items()}
     return Rank(
         recipe=recipe,
@@ -217,12 +223,6 @@ def _router(trained: Trained) -> Router:
     router = Router(trained.store, deadline=PATIENCE_S)
     router.refresh()
     return router
-
-
-def _time(took: dict[str, list[float]], name: str, call: Callable[[], object]) -> None:
-    began = time.perf_counter()
-    call()
-    took.setdefault(name, []).append(time.perf_counter() - began)
 
 
 def _in_batches(router: Router, jobs: list[JobSubmitted]) -> float:
