@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from predictor.jobs import Floats, Indices
 from predictor.kernel import Arrays, Rows
-from predictor.keys import gather, key_hashes
+from predictor.keys import Hashed, gather, hashed, key_hashes
 from predictor.snapshot import Hashes
 
 #: Columns in which the attempts of a level agree.
@@ -62,15 +62,16 @@ class ExactHistory:
     def of(cls, rows: Rows, y: Floats) -> "ExactHistory":
         """History of finished attempts with (n,) ln throughput."""
         day = np.floor(np.asarray(rows["day"], dtype=float))
-        summed = [_summarise(key_hashes(rows, columns), y, day) for columns in LEVELS]
+        columns = hashed(rows)
+        summed = [_summarise(key_hashes(columns, names), y, day) for names in LEVELS]
         return cls(tuple(hashes for hashes, _ in summed), tuple(statistics for _, statistics in summed))
 
-    def estimate(self, rows: Rows) -> HistoryEstimate:
-        """What history says of rows."""
+    def estimate(self, rows: Rows, columns: Hashed) -> HistoryEstimate:
+        """What history says of rows, given the hashes of their columns."""
         day = np.asarray(rows["day"], dtype=float)
         means, counts, spreads, ages = [], [], [], []
-        for level, columns in enumerate(LEVELS):
-            statistics = gather(self.hashes[level], self.statistics[level], key_hashes(rows, columns), np.nan)
+        for level, names in enumerate(LEVELS):
+            statistics = gather(self.hashes[level], self.statistics[level], key_hashes(columns, names), np.nan)
             for first in (0, 3):
                 means.append(statistics[:, first])
                 counts.append(statistics[:, first + 1])

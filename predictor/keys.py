@@ -1,6 +1,7 @@
 """Keys of attempts as hashes: many rows at once, and looked up by binary search."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -35,17 +36,37 @@ def configurations(jobs: Jobs) -> Hashes:
     return keys
 
 
-def key_hashes(rows: Rows, columns: tuple[str, ...]) -> Hashes:
-    """(n,) hashes of what stands in some columns; 0 for a row without a family where the key has one.
+#: Columns that keys are made of.
+COLUMNS: tuple[str, ...] = (
+    "family",
+    "model_type",
+    "hardware_type",
+    "configuration",
+    "accelerators",
+    "batch_size",
+)
+Hashed = Mapping[str, Hashes]
 
-    A column that the rows do not have is the same in all of them.
-    """
-    keys = np.zeros(len(rows["day"]), dtype=np.uint64)
-    for column in columns:
-        keys = _mix(keys ^ _hash(np.asarray(rows[column]))) if column in rows else _mix(keys)
+
+def hashed(rows: Rows) -> Hashed:
+    """Column to (n,) hashes of its values; a family that is not named is 0, a column that is not there is left out."""
+    columns = {name: _hash(np.asarray(rows[name])) for name in COLUMNS if name in rows}
     if "family" in columns:
-        keys[np.asarray(rows["family"], dtype=str) == ""] = 0
+        columns["family"] = np.where(np.asarray(rows["family"], dtype=object) == "", _ZERO, columns["family"])
+    return columns
+
+
+def key_hashes(columns: Hashed, names: tuple[str, ...]) -> Hashes:
+    """(n,) hashes of what stands in some columns; 0 for a row without a family where the key has one."""
+    keys: Hashes = np.zeros(1, dtype=np.uint64)
+    for name in names:
+        keys = _mix(keys ^ columns[name]) if name in columns else _mix(keys)
+    if "family" in names:
+        keys = np.where(columns["family"] == _ZERO, _ZERO, keys)
     return keys
+
+
+_ZERO = np.uint64(0)
 
 
 def _hash(values: NDArray[Any]) -> Hashes:

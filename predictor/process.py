@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from predictor.jobs import Floats
 from predictor.kernel import Arrays, Rows
-from predictor.keys import gather, key_hashes
+from predictor.keys import Hashed, gather, key_hashes
 from predictor.snapshot import Hashes
 
 #: Keys of the terms that do not fade; the fading one has the key of the first.
@@ -72,8 +72,10 @@ class FamilyProcess:
     weights: tuple[NDArray[np.float32], ...]
     fading: NDArray[np.float32]
 
-    def at(self, rows: Rows) -> tuple[Floats, Floats]:
+    def at(self, rows: Rows, columns: Hashed) -> tuple[Floats, Floats]:
         """(n,) mean and variance of what the family adds to the prior; 0 and the whole variance without attempts.
+
+        `columns` are the hashes of the rows' columns.
 
         The variance is that of one term after another, each told apart by its own number of days: an upper bound
         that is exact for a family with one configuration on one hardware type.
@@ -81,8 +83,8 @@ class FamilyProcess:
         count = len(rows["day"])
         mean, variance = np.zeros(count), np.zeros(count)
         rest = self.variances.total + self.variances.noise
-        for term, (columns, prior) in enumerate(zip(KEYS, self.variances.terms, strict=True)):
-            keys = key_hashes(rows, columns)
+        for term, (names, prior) in enumerate(zip(KEYS, self.variances.terms, strict=True)):
+            keys = key_hashes(columns, names)
             weight, days = gather(self.hashes[term], self.weights[term], keys, 0.0).T
             mean += prior * weight
             rest -= prior

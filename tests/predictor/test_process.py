@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from predictor import process_fit
 from predictor.jobs import Floats
 from predictor.kernel import Rows
+from predictor.keys import hashed
 from predictor.process import FADING_DAYS, FamilyProcess, Variances
 from predictor.process_fit import condition, learn_process
 
@@ -43,7 +44,7 @@ def test_the_mean_is_that_of_a_dense_process(monkeypatch: pytest.MonkeyPatch) ->
     y = np.random.default_rng(1).normal(0, 0.4, 60)
     asked = {**attempts(40, families=5, seed=2), "day": np.full(40, 61.5)}
     expected = covariance(asked, rows) @ np.linalg.solve(covariance(rows, rows) + VARIANCES.noise * np.eye(60), y)
-    mean, variance = condition(rows, y, VARIANCES).at(asked)
+    mean, variance = condition(rows, y, VARIANCES).at(asked, hashed(asked))
     np.testing.assert_allclose(mean, expected, atol=1e-6)
     unknown = ~np.isin(asked["family"], rows["family"])
     assert unknown.any()
@@ -55,8 +56,10 @@ def test_the_mean_is_that_of_a_dense_process(monkeypatch: pytest.MonkeyPatch) ->
 def test_repeats_of_one_day_are_their_median() -> None:
     rows = {"family": np.array(["f"] * 5), "hardware_type": np.array(["h"] * 5), "day": np.full(5, 3.0)}
     asked = {name: column[:1] for name, column in rows.items()}
-    once, _ = condition({name: column[:1] for name, column in rows.items()}, np.array([0.3]), VARIANCES).at(asked)
-    five, _ = condition(rows, np.array([0.3, 0.3, 0.3, -5.0, 0.3]), VARIANCES).at(asked)
+    once, _ = condition({name: column[:1] for name, column in rows.items()}, np.array([0.3]), VARIANCES).at(
+        asked, hashed(asked)
+    )
+    five, _ = condition(rows, np.array([0.3, 0.3, 0.3, -5.0, 0.3]), VARIANCES).at(asked, hashed(asked))
     assert 0 < once[0] < five[0] < 0.3
 
 
@@ -64,9 +67,9 @@ def test_one_slow_run_does_not_bend_a_family() -> None:
     rows = {"family": np.array(["f"] * 12), "hardware_type": np.array(["h"] * 12), "day": np.arange(12.0)}
     y = np.full(12, 0.2)
     asked = {name: column[-1:] for name, column in rows.items()}
-    calm, _ = condition(rows, y, VARIANCES).at(asked)
+    calm, _ = condition(rows, y, VARIANCES).at(asked, hashed(asked))
     y[-1] = -2.0
-    slow, _ = condition(rows, y, VARIANCES).at(asked)
+    slow, _ = condition(rows, y, VARIANCES).at(asked, hashed(asked))
     assert abs(slow[0] - calm[0]) < 0.05
 
 
@@ -87,9 +90,9 @@ def test_a_missing_family_or_measurement_is_left_out() -> None:
     rows = {**attempts(4, families=1), "family": np.array(["", "f", "f", ""])}
     process = condition(rows, np.array([1.0, np.nan, 0.5, 1.0]), VARIANCES)
     assert len(process.hashes[0]) == 1
-    assert process.at(rows)[0][[0, 3]].tolist() == [0.0, 0.0]
+    assert process.at(rows, hashed(rows))[0][[0, 3]].tolist() == [0.0, 0.0]
     empty = condition(rows, np.full(4, np.nan), VARIANCES)
-    assert empty.at(rows)[0].tolist() == [0.0] * 4
+    assert empty.at(rows, hashed(rows))[0].tolist() == [0.0] * 4
 
 
 @given(st.integers(0, 2**31), st.integers(0, 30))
@@ -98,6 +101,6 @@ def test_arrays_give_the_process_back(seed: int, count: int) -> None:
     process = condition(rows, np.random.default_rng(seed).normal(size=count), replace(VARIANCES, noise=0.5))
     again = FamilyProcess.from_arrays(process.arrays())
     asked = attempts(9, families=4, seed=seed + 1)
-    for found, expected in zip(again.at(asked), process.at(asked), strict=True):
+    for found, expected in zip(again.at(asked, hashed(asked)), process.at(asked, hashed(asked)), strict=True):
         np.testing.assert_array_equal(found, expected)
     assert not any(array.dtype == object for array in process.arrays().values())
