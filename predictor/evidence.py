@@ -1,6 +1,7 @@
 """What a prediction rests on, and what about it lies outside what was trained on."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import compress
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from predictor.features.history import STATISTICS
 from predictor.features.matrix import Matrix, Pairs
+from predictor.jobs import Floats
 from predictor.manifest import Manifest
 from predictor.vocabulary import HARDWARE_TYPE, MODEL_TYPE
 from schemas.events import Basis
@@ -48,10 +50,32 @@ def basis(pairs: Pairs) -> NDArray[np.str_]:
 
 
 def _outside(matrix: Matrix, manifest: Manifest, new_family: NDArray[np.bool_]) -> list[tuple[str, ...]]:
-    position = {name: column for column, name in enumerate(manifest.features)}
-    unseen = matrix[:, [position[f"{field}_unseen"] for field in (MODEL_TYPE, HARDWARE_TYPE)]] > 0
-    ranged = matrix[:, [position[name] for name in manifest.ranges]]
-    low, high = np.array([(trained.low, trained.high) for trained in manifest.ranges.values()]).reshape(-1, 2).T
-    flags = np.column_stack((new_family, unseen, (ranged < low) | (ranged > high)))
-    names = ("family", "model type", "hardware type", *manifest.ranges)
-    return [tuple(compress(names, row)) for row in flags.tolist()]
+    trained = _trained(manifest)
+    ranged = matrix[:, trained.ranged]
+    flags = np.column_stack(
+        (new_family, matrix[:, trained.unseen] > 0, (ranged < trained.low) | (ranged > trained.high))
+    )
+    return [tuple(compress(trained.names, row)) for row in flags.tolist()]
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """Names of what can be outside; columns that say so, and columns with a trained range."""
+
+    names: tuple[str, ...]
+    unseen: list[int]
+    ranged: list[int]
+    low: Floats
+    high: Floats
+
+
+@lru_cache(maxsize=4)
+def _trained(manifest: Manifest) -> _Trained:
+    bounds = np.array([(one.low, one.high) for one in manifest.ranges.values()]).reshape(-1, 2)
+    return _Trained(
+        names=("family", "model type", "hardware type", *manifest.ranges),
+        unseen=[manifest.features.index(f"{field}_unseen") for field in (MODEL_TYPE, HARDWARE_TYPE)],
+        ranged=[manifest.features.index(name) for name in manifest.ranges],
+        low=bounds[:, 0],
+        high=bounds[:, 1],
+    )

@@ -39,8 +39,8 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
     high: float
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """One artifact.
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """One artifact; equal to itself alone, so that what follows from it is kept.
 
     Attributes
     ----------

@@ -94,7 +94,8 @@ def place(
     with np.errstate(invalid="ignore", divide="ignore"):
         per_cost = throughput / cost
     reason: Codes = np.zeros(len(job), dtype=np.int8)
-    reason[_too_late(throughput, job, goals)] = TOO_LATE
+    if any(goal.objective == "cheapest_by_deadline" for goal in goals):
+        reason[_too_late(throughput, job, goals)] = TOO_LATE
     reason[~np.isfinite(throughput)] = NO_PREDICTION
     reason[_too_small(jobs, table, job, hardware)] = NO_MEMORY
     reason[np.isnan(table.price[hardware])] = NO_PRICE
