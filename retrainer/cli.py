@@ -55,9 +55,10 @@ def retrain(
 ) -> None:
     """Train on the window before the night, publish the champion, move production if it is good enough."""
     from retrainer.fits import fits_on
+    from retrainer.lease import Busy
     from retrainer.night import DEFAULT_RECIPES, Plan, report_name
     from retrainer.partitions import Partitions
-    from retrainer.schedule import Busy, alone, run_daily
+    from retrainer.schedule import alone, run_daily
     from streams.history import TARGETS
     from streams.logs import configure
     from streams.topics_cli import read_settings

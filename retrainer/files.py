@@ -31,6 +31,9 @@ class Files(Protocol):
     def write(self, name: str, data: bytes) -> None:
         """Replace a file; a reader sees the one before or this one, never a part."""
 
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file unless it is there; of many that try at once, one is told that it did."""
+
     def remove(self, name: str) -> None:
         """Delete a file; one that is not there is no error."""
 
@@ -64,6 +67,17 @@ class LocalFiles:
             os.fsync(file.fileno())
         draft.replace(path)
 
+    def create(self, name: str, data: bytes) -> bool:
+        """See :class:`Files`."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with path.open("xb") as file:
+                file.write(data)
+        except FileExistsError:
+            return False
+        return True
+
     def remove(self, name: str) -> None:
         """See :class:`Files`."""
         path = self.root / name
@@ -96,6 +110,14 @@ class RemoteFiles:
     def write(self, name: str, data: bytes) -> None:
         """See :class:`Files`."""
         self._files.pipe_file(self._path(name), data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """See :class:`Files`."""
+        try:
+            self._files.pipe_file(self._path(name), data, mode="create")
+        except FileExistsError:
+            return False
+        return True
 
     def remove(self, name: str) -> None:
         """See :class:`Files`."""

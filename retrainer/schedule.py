@@ -1,9 +1,7 @@
 """The built-in schedule: one night a day, at most one at a time, a missed one made up for."""
 
 import fcntl
-import hashlib
 import random
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +10,8 @@ from datetime import time as clock_time
 from pathlib import Path
 
 import structlog
+
+from retrainer.lease import Busy, leased
 
 log = structlog.get_logger(__name__)
 
@@ -22,15 +22,9 @@ JITTER_S = 600.0
 RETRY_S = 900.0
 
 
-class Busy(RuntimeError):
-    """Another night is running on the same partitions."""
-
-
 @contextmanager
 def alone(root: str | Path) -> Iterator[None]:
     """Hold the lock of the partitions under `root`.
-
-    It lies beside them, or on this machine if they are in a remote store: there, let one machine run nights.
 
     Raises
     ------
@@ -38,11 +32,11 @@ def alone(root: str | Path) -> Iterator[None]:
         If another process holds it.
     """
     if isinstance(root, str) and "://" in root:
-        digest = hashlib.sha256(root.encode()).hexdigest()[:16]
-        path = Path(tempfile.gettempdir()) / f"leap-night-{digest}.lock"
-    else:
-        path = Path(root) / ".night.lock"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with leased(root):
+            yield
+        return
+    path = Path(root) / ".night.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -53,6 +53,12 @@ def test_removed_files_are_gone_and_absent_ones_no_error(files: Files) -> None:
         files.read("day=1/a.bin")
 
 
+def test_of_two_that_create_a_file_one_did(files: Files, place: str) -> None:
+    assert files.create("a/lock", b"first")
+    assert not open_files(place).create("a/lock", b"second")
+    assert files.read("a/lock") == b"first"
+
+
 def test_a_night_runs_wherever_its_files_are(place: str, tmp_path: Path) -> None:
     partitions = Partitions(f"{place}/partitions")
     partitions.absorb(past())

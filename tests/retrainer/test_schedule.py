@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from retrainer.schedule import Busy, alone, run_daily
+from retrainer.lease import Busy
+from retrainer.schedule import alone, run_daily
 
 
 class Stop(Exception):

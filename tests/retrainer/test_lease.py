@@ -1,0 +1,68 @@
+"""The lock in a remote store: one holder, also of many in the same moment, and none for ever."""
+
+import threading
+import uuid
+
+import pytest
+
+from retrainer import lease
+from retrainer.files import open_files
+from retrainer.lease import DEAD_S, Busy, leased
+
+
+@pytest.fixture(params=["memory", "s3"])
+def root(request: pytest.FixtureRequest) -> str:
+    place = "memory:/" if request.param == "memory" else request.getfixturevalue("s3")
+    return f"{place}/{uuid.uuid4().hex}"
+
+
+def test_one_holds_it_at_a_time(root: str) -> None:
+    for _ in range(2):
+        with leased(root), pytest.raises(Busy, match="another night is running"), leased(root):
+            pass
+    assert open_files(root).names("locks/*") == []
+
+
+def test_one_that_died_holds_it_no_longer(root: str) -> None:
+    open_files(root).write("locks/000000000007", b"1000 elsewhere")
+    with pytest.raises(Busy, match="its last sign of life is 100 s old"), leased(root, now=lambda: 1100.0):
+        pass
+    with leased(root, now=lambda: 1000.0 + DEAD_S):
+        assert open_files(root).names("locks/*") == ["locks/000000000008"]
+
+
+def test_a_holder_that_lives_long_gives_signs(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "BEAT_S", 0.01)
+    clock = [1000.0]
+    with leased(root, now=lambda: clock[0]):
+        clock[0] += 2 * DEAD_S
+        [name] = open_files(root).names("locks/*")
+        given = threading.Event()
+        while not given.wait(0.01):
+            if open_files(root).read(name).startswith(b"1360 "):
+                given.set()
+        with pytest.raises(Busy), leased(root, now=lambda: clock[0]):
+            pass
+
+
+def test_of_many_in_the_same_moment_one_has_it(s3: str) -> None:
+    root = f"{s3}/{uuid.uuid4().hex}"
+    open_files(root).write("locks/000000000001", b"0 died long ago")
+    together, done = threading.Barrier(6), threading.Barrier(6)
+    held: list[int] = []
+
+    def take(number: int) -> None:
+        together.wait()
+        try:
+            with leased(root):
+                held.append(number)
+                done.wait()
+        except Busy:
+            done.wait()
+
+    threads = [threading.Thread(target=take, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(held) == 1
