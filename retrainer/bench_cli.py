@@ -143,6 +143,20 @@ def nights(
         _show(walk(count, attempts, recipes, folder, lambda one: typer.echo(one, err=True)), as_json)
 
 
+@app.command()
+def saving(
+    fleets: Annotated[int, typer.Option(min=1)] = 20,
+    attempts_per_day: Annotated[int, typer.Option("--attempts-per-day", min=100)] = 300,
+    as_json: AsJson = False,
+) -> None:
+    """The estimated saving beside the true one, on simulated fleets."""
+    from retrainer import saving_bench
+    from streams.logs import configure
+
+    configure(logging.WARNING)
+    _show(saving_bench.bench(fleets, attempts_per_day), as_json)
+
+
 @contextmanager
 def _trained(recipe: Recipe) -> "Iterator[Trained]":
     from retrainer.bench_model import train

@@ -4,21 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from predictor.features import architecture, configuration, hardware, history, ratios
+from predictor.features import matrix
 from predictor.features.matrix import Matrix
 from retrainer.report.rows import Subject
 
 ROWS = 600
 REPEATS = 2
-
-CATEGORIES: dict[str, tuple[str, ...]] = {
-    "scale and configuration": configuration.FEATURES,
-    "ratios": ratios.FEATURES,
-    "architecture": architecture.NAMES,
-    "hardware": hardware.FEATURES,
-    "history": history.FEATURES,
-}
-OTHERS = "names (model type, vendor, …)"
 
 
 def by_feature(subject: Subject) -> list[tuple[str, float]]:
@@ -28,9 +19,7 @@ def by_feature(subject: Subject) -> list[tuple[str, float]]:
 
 def by_category(subject: Subject) -> list[tuple[str, float]]:
     """The same for all features of a category shuffled together."""
-    listed = {name for group in CATEGORIES.values() for name in group}
-    others = tuple(name for name in _names(subject) if name not in listed)
-    return _losses(subject, CATEGORIES | ({OTHERS: others} if others else {}))
+    return _losses(subject, matrix.categories(subject.artifact.manifest.vocabulary) if subject.artifact else {})
 
 
 def _names(subject: Subject) -> tuple[str, ...]:
@@ -43,23 +32,24 @@ def _losses(subject: Subject, groups: Mapping[str, Sequence[str]]) -> list[tuple
         return []
     artifact, data = subject.artifact, subject.held_out
     data = data.where(np.arange(len(data)) % max(1, len(data) // ROWS) == 0)
-    matrix = artifact.matrix(data.pairs)
+    features = artifact.matrix(data.pairs)
 
     def w20(changed: Matrix) -> float:
         mean = artifact.model.predict(data.pairs, changed).mean
         return 100.0 * float(np.mean(np.abs(np.expm1(mean - data.y)) <= 0.2))
 
-    whole, rng = w20(matrix), np.random.default_rng(0)
+    whole, rng = w20(features), np.random.default_rng(0)
     place = {name: column for column, name in enumerate(artifact.manifest.features)}
     losses = {}
     for group, names in groups.items():
         columns = [place[name] for name in names if name in place]
-        if not columns or not (np.ptp(np.nan_to_num(matrix[:, columns]), axis=0) > 0).any():
+        if not columns or not (np.ptp(np.nan_to_num(features[:, columns]), axis=0) > 0).any():
             continue
         found = []
         for _ in range(REPEATS):
-            changed = matrix.copy()
+            changed = features.copy()
             changed[:, columns] = changed[rng.permutation(len(changed))][:, columns]
             found.append(whole - w20(changed))
         losses[group] = float(np.mean(found))
-    return sorted(losses.items(), key=lambda item: -item[1])
+    # All zero is a model that does not look at the matrix, of which shuffling it says nothing.
+    return sorted(losses.items(), key=lambda item: -item[1]) if any(losses.values()) else []

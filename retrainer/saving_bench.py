@@ -1,0 +1,167 @@
+"""The estimate of the saving beside the true one, on simulated fleets whose truth is known.
+
+A fleet runs by habit while a night learns (`LEARN` days), then in shadow, then routed: the scheduler gives each
+attempt the best ranked type that has room. The true saving compares the noise-free cost of the same attempts, doing
+the same samples, where routing put them and where habit had put them.
+"""
+
+import tempfile
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from predictor import artifact as artifacts
+from predictor.artifact import Artifact
+from predictor.jobs import Floats
+from predictor.store import LocalStore
+from retrainer.night import Night, Plan
+from retrainer.partitions import Partitions
+from retrainer.saving import Saving, saving
+from retrainer.table import jobs, normalise
+from schemas.events import THROUGHPUT
+from streams.fleet import calibration
+from streams.fleet.events import attempt_ids, joined
+from streams.fleet.generate import DayBatch, Fleet, FleetConfig
+from streams.fleet.scheduler import allocate
+
+LEARN, SHADOW, ROUTED = 12, 5, 5
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """One fleet: the estimate, and the true saving in percent."""
+
+    seed: int
+    estimate: Saving
+    truth: float
+
+    @property
+    def inside(self) -> bool:
+        """Whether the truth lies in the interval of the estimate."""
+        return self.estimate.low <= self.truth <= self.estimate.high
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """All fleets.
+
+    Attributes
+    ----------
+    inside
+        Fleets whose true saving lies in the interval of the estimate.
+    mean_error, mean_width
+        Mean |estimate - truth|, and mean width of the interval, in points.
+    """
+
+    fleets: int
+    inside: int
+    mean_truth: float
+    mean_estimate: float
+    mean_error: float
+    mean_width: float
+    trials: list[Trial]
+
+
+def bench(fleets: int, attempts_per_day: int) -> Figures:
+    """Estimate and compare on fleets of different seeds."""
+    trials = [trial(seed, attempts_per_day) for seed in range(fleets)]
+    truth, estimate = (np.array([getter(one) for one in trials]) for getter in (_truth, _estimate))
+    width = [one.estimate.high - one.estimate.low for one in trials]
+    return Figures(
+        fleets=fleets,
+        inside=sum(one.inside for one in trials),
+        mean_truth=round(float(truth.mean()), 2),
+        mean_estimate=round(float(estimate.mean()), 2),
+        mean_error=round(float(np.abs(estimate - truth).mean()), 2),
+        mean_width=round(float(np.mean(width)), 2),
+        trials=trials,
+    )
+
+
+def trial(seed: int, attempts_per_day: int) -> Trial:
+    """One fleet from its first day to its saving."""
+    fleet = Fleet(FleetConfig(seed=seed, days=LEARN + SHADOW + ROUTED, attempts_per_day=attempts_per_day))
+    artifact = _learn(fleet)
+    price = np.array([fleet.catalog[name].price_per_hour or np.nan for name in fleet.hardware])
+    before, predicted_before = _shadow(fleet, artifact)
+    parts = [_routed(fleet, artifact, price, day) for day in range(LEARN + SHADOW, fleet.config.days)]
+    estimate = saving(
+        before,
+        predicted_before,
+        pd.concat([part[0] for part in parts], ignore_index=True),
+        np.concatenate([part[1] for part in parts]),
+        fleet.hardware,
+        price,
+    )
+    spent, without = np.array([part[2:] for part in parts], dtype=float).sum(axis=0)
+    return Trial(seed=seed, estimate=estimate, truth=round(100 * (1 - spent / without), 2))
+
+
+def _learn(fleet: Fleet) -> Artifact:
+    with tempfile.TemporaryDirectory(prefix="leap-bench-") as name:
+        partitions, store = Partitions(Path(name) / "partitions"), LocalStore(Path(name) / "artifacts")
+        days = [pd.DataFrame(fleet.day(day).attempts()) for day in range(LEARN)]
+        partitions.merge(normalise(pd.concat(days, ignore_index=True)))
+        night = fleet.config.start + timedelta(days=LEARN)
+        report = Night(partitions, store, fleet.catalog).run(Plan(night=night, window_days=LEARN))
+        return artifacts.load(store.folder(THROUGHPUT, report.artifact))
+
+
+def _predicted(fleet: Fleet, artifact: Artifact, rows: pd.DataFrame) -> Floats:
+    """(n, types) samples/s on every type of the fleet."""
+    job = np.repeat(np.arange(len(rows)), len(fleet.hardware))
+    pairs = artifact.pairs(jobs(rows), job, list(fleet.hardware) * len(rows))
+    mean = artifact.model.predict(pairs, artifact.matrix(pairs)).mean
+    return np.asarray(np.exp(mean).reshape(len(rows), len(fleet.hardware)), dtype=np.float64)
+
+
+def _shadow(fleet: Fleet, artifact: Artifact) -> tuple[pd.DataFrame, Floats]:
+    """Attempts in shadow, and what was predicted of them for the type that they ran on."""
+    days = [pd.DataFrame(fleet.day(day).attempts()) for day in range(LEARN, LEARN + SHADOW)]
+    rows = normalise(pd.concat(days, ignore_index=True))
+    ran_on = np.array([fleet.hardware.index(name) for name in rows["hardware_type"]])
+    predicted = _predicted(fleet, artifact, rows)[np.arange(len(rows)), ran_on]
+    return rows.assign(measured=rows[f"measured_{THROUGHPUT}"]), predicted
+
+
+def _routed(fleet: Fleet, artifact: Artifact, price: Floats, day: int) -> tuple[pd.DataFrame, Floats, float, float]:
+    """Attempts of a routed day, what was predicted of them, and their true cost routed and by habit."""
+    habit = fleet.day(day)
+    everyone = normalise(pd.DataFrame(_all_attempts(habit)))
+    predicted = _predicted(fleet, artifact, everyone)
+    capacity = np.array([calibration.POOLS[name].capacity for name in fleet.hardware])
+    capacity = capacity / capacity.sum() * fleet.config.attempts_per_day / 24 * calibration.CAPACITY_HEADROOM
+    hour = (habit.submitted - fleet.midnight(day)) // 3_600_000
+    score = np.log(predicted) - np.log(np.where(np.isnan(price), np.inf, price))
+    placed = allocate(habit.candidates, score, hour, capacity)
+    attempts = np.arange(len(habit))
+    truth = fleet.truth(habit)
+    noise = habit.measured / truth[attempts, habit.hardware]
+    accelerators = habit.config.trainers * habit.config.accelerators
+    work = habit.measured * accelerators * (habit.finished - habit.started) / 3_600_000
+    measured = truth[attempts, placed] * noise
+    rows = everyone.assign(
+        hardware_type=[fleet.hardware[one] for one in placed], measured=measured, accelerator_hours=work / measured
+    )
+    ended = joined(habit) & ~np.isnan(price[placed]) & ~np.isnan(price[habit.hardware])
+    spent = (work * price[placed] / truth[attempts, placed])[ended].sum()
+    without = (work * price[habit.hardware] / truth[attempts, habit.hardware])[ended].sum()
+    offered = np.where(habit.candidates, predicted, np.nan)
+    return rows[ended].reset_index(drop=True), offered[ended], float(spent), float(without)
+
+
+def _all_attempts(batch: DayBatch) -> dict[str, object]:
+    """Rows of all attempts, also of those that fail: they take room."""
+    good = replace(batch, run=np.full_like(batch.run, 0.5))
+    assert len(attempt_ids(good)) == int(joined(good).sum())
+    return good.attempts()
+
+
+def _truth(one: Trial) -> float:
+    return one.truth
+
+
+def _estimate(one: Trial) -> float:
+    return one.estimate.share
