@@ -16,7 +16,7 @@ Estimates = TypeVar("Estimates", PriorEstimate, HistoryEstimate)
 #: Errors that count as small and as tolerable, in ln throughput: the loss is flat far beyond them, so that an attempt
 #: that nothing could have foreseen does not sway the gate.
 SCALES = (0.07, 0.21)
-PENALTY = 1.0
+PENALTY = 10.0
 #: Half of the interval that holds 80% of a normal distribution.
 NORMAL_80 = 1.2816
 #: The gate before it has learned: history over the prior, the specific over the general.
