@@ -27,6 +27,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("bench", "retrainer.bench_cli:app", "retrainer"),
 )
 
+FLOORS = ("schemas", "predictor", "streams", "retrainer")
+
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
@@ -40,6 +42,8 @@ def _mount(name: str, place: str, extra: str) -> None:
         found = getattr(import_module(module), attribute)
     except ModuleNotFoundError as error:
         missing = error.name
+        if not extra or (missing or "").partition(".")[0] in FLOORS:
+            raise
 
         def explain() -> None:
             typer.secho(f"{missing} is not installed; run: pip install 'leap[{extra}]'", fg="red", err=True)

@@ -18,6 +18,7 @@ from predictor import router as router_module
 from predictor.artifact import Artifact
 from predictor.graph import Graph
 from predictor.manifest import ArtifactError
+from predictor.model import TreesModel
 from predictor.ranking import Policy
 from predictor.router import Router
 from predictor.store import LocalStore, Pointer
@@ -178,7 +179,7 @@ def test_a_prediction_that_is_missing_excludes_with_its_reason(router: Router) -
         def predict(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
             return np.full(len(rows), np.nan)
 
-    broken = replace(artifact, model=replace(artifact.model, graph=NoNumbers()))
+    broken = replace(artifact, model=TreesModel(NoNumbers()))
     [answer] = ranking.rank(broken, [JOB], Policy(), NOW)
     assert answer.no_opinion == "all candidates excluded"
     assert {one.reason for one in answer.excluded} == {"no prediction"}
