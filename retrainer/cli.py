@@ -142,7 +142,8 @@ def summary(report: "Report") -> str:
     """What a night did, in a few lines."""
     lines = [f"night {report.night}: {report.trained_on} attempts trained on, {report.held_out} held out"]
     if report.missing_days:
-        lines.append(f"  {len(report.missing_days)} days have no attempts: {', '.join(report.missing_days)}")
+        named = report.missing_days[:3] + ("…",) * (len(report.missing_days) > 3)
+        lines.append(f"  {len(report.missing_days)} days have no attempts: {', '.join(named)}")
     for row in report.recipes:
         found = row.all
         result = f"w20 {found.w20:5} w5 {found.w5:5} MdAPE {found.mdape:5}" if found else f"failed: {row.error}"
