@@ -26,6 +26,7 @@ app = typer.Typer(no_args_is_help=True, help="Measure, on this machine, what the
 class Recipe(StrEnum):
     """Models of the size that a night over 750,000 rows makes."""
 
+    structured = "structured"
     boosted = "boosted"
     paper = "paper"
 
@@ -155,6 +156,19 @@ def saving(
 
     configure(logging.WARNING)
     _show(saving_bench.bench(fleets, attempts_per_day), as_json)
+
+
+@app.command()
+def exploration(
+    seeds: Annotated[int, typer.Option(min=1, help="Fleets to take the mean of.")] = 3,
+    attempts_per_day: Annotated[int, typer.Option("--attempts-per-day", min=100)] = 300,
+    as_json: AsJson = False,
+) -> None:
+    """Accuracy on a hardware type that never ran, against the jobs run there first: planned, and at random."""
+    from retrainer import exploration_bench
+
+    points = exploration_bench.bench((5, 10, 20, 40), attempts_per_day, seeds)
+    _show({f"{one.jobs} {one.chosen}": [one.w20, one.mdape] for one in points}, as_json)
 
 
 @contextmanager

@@ -58,7 +58,7 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
         In batches of 64.
     sklearn_p50_ms, sklearn_ratio
         The same list with the same models called through scikit-learn; how many times longer, both without
-        the hand-over to the thread that keeps the deadline.
+        the hand-over to the thread that keeps the deadline. None of a recipe without trees.
     model_ratio
         The same of the model call alone.
     redis_p50_ms, redis_ratio
@@ -71,9 +71,9 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     p50_ms: float
     p99_ms: float
     jobs_per_s: float
-    sklearn_p50_ms: float
-    sklearn_ratio: float
-    model_ratio: float
+    sklearn_p50_ms: float | None = None
+    sklearn_ratio: float | None = None
+    model_ratio: float | None = None
     redis_p50_ms: float
     redis_ratio: float
     redis_pipelined_ratio: float
@@ -115,19 +115,20 @@ def rank(trained: Trained, recipe: str, client: Client, jobs: int = 2000) -> Ran
     router = _router(trained)
     artifact = router.artifact
     assert artifact is not None
-    sklearn = replace(artifact, model=Unexported(trained.estimator))
     _fill(client, trained.submissions[0].candidates)
     now = datetime.now(UTC)
     rows: dict[str, tuple[Pairs, Matrix]] = {}
     turns: dict[str, Callable[[JobSubmitted], object]] = {
         "list": router.rank,
         "ours": lambda job: ranking.rank(artifact, [job], Policy(), now),
-        "sklearn": lambda job: ranking.rank(sklearn, [job], Policy(), now),
-        "graph": lambda job: artifact.model.predict(*rows[job.attempt_id]),
-        "estimator": lambda job: sklearn.model.predict(*rows[job.attempt_id]),
+        "model": lambda job: artifact.model.predict(*rows[job.attempt_id]),
         "reads": lambda job: _read_each(client, job.candidates),
         "pipelined": lambda job: _read_all(client, job.candidates),
     }
+    if trained.estimator is not None:
+        sklearn = replace(artifact, model=Unexported(trained.estimator))
+        turns["sklearn"] = lambda job: ranking.rank(sklearn, [job], Policy(), now)
+        turns["estimator"] = lambda job: sklearn.model.predict(*rows[job.attempt_id])
     took: dict[str, list[float]] = {name: [] for name in turns}
     with threadpool_limits(limits=1):
         for first in range(0, jobs, TURN):
@@ -141,17 +142,22 @@ def rank(trained: Trained, recipe: str, client: Client, jobs: int = 2000) -> Ran
                     call(job)
                     took[name].append(time.perf_counter() - began)
     median = {name: float(np.median(seconds)) for name, seconds in took.items()}
-    return Rank(
+    figures = Rank(
         recipe=recipe,
         p50_ms=round(1000 * median["list"], 2),
         p99_ms=round(1000 * float(np.percentile(took["list"], 99)), 2),
         jobs_per_s=round(_in_batches(router, trained.submissions)),
-        sklearn_p50_ms=round(1000 * median["sklearn"], 2),
-        sklearn_ratio=round(median["sklearn"] / median["ours"], 1),
-        model_ratio=round(median["estimator"] / median["graph"], 1),
         redis_p50_ms=round(1000 * median["reads"], 2),
         redis_ratio=round(median["reads"] / median["list"], 2),
         redis_pipelined_ratio=round(median["pipelined"] / median["list"], 2),
+    )
+    if trained.estimator is None:
+        return figures
+    return msgspec.structs.replace(
+        figures,
+        sklearn_p50_ms=round(1000 * median["sklearn"], 2),
+        sklearn_ratio=round(median["sklearn"] / median["ours"], 1),
+        model_ratio=round(median["estimator"] / median["model"], 1),
     )
 
 
