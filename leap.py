@@ -24,6 +24,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("backtest", "retrainer.backtest_cli:backtest", "retrainer"),
     ("replay", "retrainer.replay_cli:replay", "retrainer"),
     ("report", "retrainer.report_cli:report", "retrainer"),
+    ("bootstrap", "retrainer.bootstrap_cli:app", "retrainer"),
     ("bench", "retrainer.bench_cli:app", "retrainer"),
 )
 
