@@ -81,8 +81,7 @@ def _check(node: ast.expr, columns: list[str], depth: int) -> None:
             _check(second, columns, depth + 1)
         case _:
             raise ValueError(
-                f"`{ast.unparse(node)}` in an expression: write + - * /, numbers, column names, "
-                "min(a, b) or max(a, b)"
+                f"`{ast.unparse(node)}` in an expression: write + - * /, numbers, column names, min(a, b) or max(a, b)"
             )
 
 

@@ -80,9 +80,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         if self.template is not None:
             parts = [part for part in string.Formatter().parse(self.template) if part[1] is not None]
             if not parts or any(not name or form or convert for _, name, form, convert in parts):
-                raise ValueError(
-                    "a template names columns in braces and no formats, as in '{cluster}/{job_id}'"
-                )
+                raise ValueError("a template names columns in braces and no formats, as in '{cluster}/{job_id}'")
         if self.expression is not None:
             Expression(self.expression)
 

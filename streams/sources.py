@@ -128,9 +128,7 @@ def moment(value: Any, time_format: str) -> datetime:
             found = datetime.strptime(text(value), time_format)
         return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise Unusable(
-            value, f"not a time as `time_format: {time_format}` says; correct one of them"
-        ) from error
+        raise Unusable(value, f"not a time as `time_format: {time_format}` says; correct one of them") from error
 
 
 def _form(source: Source, missing: frozenset[str]) -> Reader:
@@ -166,9 +164,7 @@ def _computed(expression: Expression, cells: Row) -> float:
     try:
         return expression.evaluate(values)
     except ValueError as error:
-        raise Unusable(
-            ", ".join(f"{name}={value:g}" for name, value in values.items()), str(error)
-        ) from error
+        raise Unusable(", ".join(f"{name}={value:g}" for name, value in values.items()), str(error)) from error
 
 
 def _positive(value: Any) -> bool:

@@ -28,9 +28,7 @@ def table_columns(path: Path) -> tuple[str, ...]:
         if _is_parquet(path):
             return tuple(_parquet(path).schema_arrow.names)
         with path.open(encoding="utf-8-sig", newline="") as file:
-            columns = tuple(
-                next(csv.reader([header := file.readline(MAX_FIELD)], delimiter=_delimiter(header)), ())
-            )
+            columns = tuple(next(csv.reader([header := file.readline(MAX_FIELD)], delimiter=_delimiter(header)), ()))
     except (OSError, csv.Error, UnicodeDecodeError) as error:
         raise TableError(f"{path}: cannot be read as a table: {error}") from error
     if not columns:
@@ -76,9 +74,7 @@ def _parquet(path: Path) -> Any:
     try:
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        raise TableError(
-            f"{path}: Parquet needs pyarrow: pip install 'leap[retrainer]', or use CSV"
-        ) from error
+        raise TableError(f"{path}: Parquet needs pyarrow: pip install 'leap[retrainer]', or use CSV") from error
     try:
         return parquet.ParquetFile(path)
     except ValueError as error:  # what pyarrow's errors derive from
