@@ -86,7 +86,7 @@ class Prior:
     weights, root
         (d,) posterior mean of the shared weights, (d, d) root of their covariance.
     noise
-        Variance between repeats of one configuration that the kernel does not explain.
+        Variance of one attempt that the kernel does not explain.
     trained
         (h + 1,) bool: hardware types that ran in the window.
     low, high

@@ -131,7 +131,7 @@ class StructuredPrior(BaseEstimator):
             mean=mean,
             weights=weights,
             root=root,
-            noise=float(common),
+            noise=float(common + single),
             trained=trained,
             low=units.points.x.min(axis=0, initial=np.inf),
             high=units.points.x.max(axis=0, initial=-np.inf),
