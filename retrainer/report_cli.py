@@ -1,5 +1,6 @@
 """``leap report``: one self-contained HTML file of a night or a replay."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -18,25 +19,40 @@ def report(
     night: Annotated[
         datetime | None, typer.Option("--date", formats=["%Y-%m-%d"], help="Night to report on; the last by default.")
     ] = None,
-    replay: Annotated[Path | None, typer.Option(help="Folder of a `leap replay --folder`, instead of a night.")] = None,
+    replayed: Annotated[
+        Path | None, typer.Option("--replay", help="Folder of a `leap replay --folder`, instead of a night.")
+    ] = None,
+    routed_since: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d"], help="Day on which routing began, after days in shadow: adds the saving."),
+    ] = None,
     target: Annotated[str, typer.Option(help="Prediction target.")] = THROUGHPUT,
 ) -> None:
     """Write what a night or a replay found: figures, tables, the lookup table beside Leap, the worst families."""
     from retrainer.partitions import Partitions
     from retrainer.report.page import page
     from retrainer.report.rows import of_night, of_replay
+    from retrainer.saving_rows import saving_since
+    from schemas.hardware import load_catalog
 
     settings = read_settings()
     partitions = Partitions(settings.partitions)
     try:
-        if replay:
-            subject = of_replay(replay)
+        if replayed:
+            subject = of_replay(replayed)
         else:
             day = night or _last(partitions.files.names(f"reports/{target}-*.json"), target)
-            subject = of_night(partitions, open_store(settings.artifacts), target, day.date())
+            store = open_store(settings.artifacts)
+            subject = of_night(partitions, store, target, day.date())
+            if routed_since:
+                catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
+                saved = saving_since(partitions, store, catalog, target, routed_since.date(), day.date())
+                subject = replace(subject, saving=saved)
         out.write_text(page(subject), encoding="utf-8")
     except (FileNotFoundError, ArtifactError) as error:
         raise fail(f"{error}; `leap retrain` makes a night, `leap replay --folder` a replay") from None
+    except ValueError as error:
+        raise fail(str(error)) from None
     print(out)
 
 

@@ -87,8 +87,6 @@ def saving(
     place = {name: column for column, name in enumerate(hardware_types)}
     priced = before["hardware_type"].map(place).map(dict(enumerate(price)))
     usable = (priced.notna() & (predicted_before > 0)).to_numpy()
-    if not usable.any() or routed.empty:
-        raise ValueError(f"{int(usable.sum())} attempts before routing and {len(routed)} routed: nothing to compare")
     past = before[usable]
     measured_cost = past["accelerator_hours"].to_numpy(float) * priced[usable].to_numpy(float)
     predicted_cost = measured_cost * past["measured"].to_numpy(float) / predicted_before[usable]
@@ -97,6 +95,11 @@ def saving(
     shares = habits(before, routed, np.isfinite(predicted) & np.isfinite(price), hardware_types)
     without = work * np.nansum(shares * price / predicted, axis=1)
     known = np.isfinite(spent) & (without > 0)
+    if not usable.any() or not known.any():
+        raise ValueError(
+            f"{int(usable.sum())} attempts before routing and {int(known.sum())} routed have a prediction and a price: "
+            "nothing to compare"
+        )
     spent, without, family = spent[known], without[known], routed["family"].to_numpy()[known]
     kappa, share = _figures(measured_cost, predicted_cost, spent, without)
     low, high = _interval(

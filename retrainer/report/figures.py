@@ -60,7 +60,7 @@ def nightly(subject: Subject) -> Figure | None:
     every = max(1, len(ours) // 6)
     names = {day: pd.Timestamp.fromordinal(int(day)).strftime("%d %b") for day, _ in ours[::every]}
     return Figure(
-        "w20 per night",
+        "w20 per night; the lookup table's is of the attempts that it covers",
         f"Over {len(ours)} nights the champion's w20 has median {middle:.1f} and goes from "
         f"{min(w for _, w in ours):.1f} to {max(w for _, w in ours):.1f}.",
         svg.lines({"Leap": ours} | ({"lookup table": table} if len(table) > 1 else {}), names),

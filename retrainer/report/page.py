@@ -8,28 +8,25 @@ from retrainer.report import svg
 from retrainer.report.figures import Figure, figures
 from retrainer.report.rows import Subject
 from retrainer.report.tables import Table, tables
+from retrainer.saving import Saving
 
 
-def page(subject: Subject, notes: Iterable[str] = ()) -> str:
-    """The report as HTML text.
-
-    Parameters
-    ----------
-    notes
-        Paragraphs under the summary.
-    """
+def page(subject: Subject) -> str:
+    """The report as HTML text."""
     style = resources.files("retrainer.report").joinpath("report.css").read_text(encoding="utf-8")
     drawn, made = list(figures(subject)), list(tables(subject))
-    contents = [(f"figure-{number}", one.title) for number, one in enumerate(drawn)]
+    contents = [("saving", "What routing has saved")] if subject.saving else []
+    contents += [(f"figure-{number}", one.title) for number, one in enumerate(drawn)]
     contents += [(f"table-{number}", one.caption) for number, one in enumerate(made)]
     links = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title in contents)
-    paragraphs = "".join(f"<p>{escape(text)}</p>" for text in (*_summary(subject), *notes))
+    paragraphs = "".join(f"<p>{escape(text)}</p>" for text in _summary(subject))
     return (
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>Leap: {escape(subject.title)}</title><link rel="icon" href="data:,"><style>{style}</style></head>\n'
         f"<body><main>\n<h1>{escape(subject.title)}</h1>\n{paragraphs}\n"
         f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n'
+        + _saving(subject.saving)
         + "\n".join(_figure(number, one) for number, one in enumerate(drawn))
         + "\n"
         + "\n".join(_table(number, one) for number, one in enumerate(made))
@@ -58,6 +55,18 @@ def _summary(subject: Subject) -> Iterable[str]:
     )
 
 
+def _saving(found: Saving | None) -> str:
+    if found is None:
+        return ""
+    assumptions = "".join(f"<li>{escape(text)}</li>" for text in found.assumptions)
+    return (
+        '<section id="saving"><h2>What routing has saved</h2>'
+        f"<p>{found.attempts:,} routed attempts cost {found.spent:,.0f} USD where {found.without:,.0f} USD would have "
+        f"been spent without routing: {found.share:.1f}% less, with 95% confidence {found.low:.1f} to "
+        f"{found.high:.1f}%. This is an estimate, under these assumptions:</p><ul>{assumptions}</ul></section>\n"
+    )
+
+
 def _figure(number: int, figure: Figure) -> str:
     name = f"figure-{number}"
     return (
@@ -69,11 +78,15 @@ def _figure(number: int, figure: Figure) -> str:
 def _table(number: int, table: Table) -> str:
     heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in table.heads)
     rows = "".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:]) + "</tr>"
-        for row in table.rows
+        f'<tr><th scope="row">{escape(row[0])}</th>' + "".join(map(_cell, row[1:])) + "</tr>" for row in table.rows
     )
     caption = escape(table.caption)
     return (
         f'<section id="table-{number}" class="scroll" tabindex="0" aria-label="{caption}"><table><caption>{caption}'
         f"</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></section>"
     )
+
+
+def _cell(text: str) -> str:
+    kind = ' class="text"' if any(map(str.isalpha, text)) else ""
+    return f"<td{kind}>{escape(text)}</td>"

@@ -19,6 +19,7 @@ from retrainer.night import Report, report_name
 from retrainer.partitions import Partitions
 from retrainer.replay import read_state
 from retrainer.replay_summary import Summary, read_frame, summarise
+from retrainer.saving import Saving
 from retrainer.training import Data
 from retrainer.window import open_window
 
@@ -49,6 +50,8 @@ class Subject:
         Of a night: the rows as data, all rows of its window, and what it published.
     summary
         Of a replay.
+    saving
+        What routing has saved, where it is known since when.
     """
 
     title: str
@@ -60,6 +63,7 @@ class Subject:
     window: pd.DataFrame | None = None
     artifact: Artifact | None = None
     summary: Summary | None = None
+    saving: Saving | None = None
 
 
 def of_night(partitions: Partitions, store: ArtifactStore, target: str, night: date) -> Subject:

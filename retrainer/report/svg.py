@@ -15,6 +15,7 @@ WIDTH = 720
 LEFT, RIGHT, TOP, BOTTOM = 190, 60, 8, 34
 ROW = 20
 PLOT = 300  # height of a chart with two axes
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Drawing(NamedTuple):
@@ -58,7 +59,7 @@ def bars(rows: Sequence[tuple[str, float, str]], mark: float | None = None) -> D
         parts += [
             _text(LEFT - 8, y + 14, label, "end"),
             _box(left, y + 3, right - left, ROW - 6, "one"),
-            _text(right + 6, y + 14, text),
+            _text(max(right, 0.0 if mark is None else scale(mark)) + 6, y + 14, text),
         ]
     bottom = TOP + ROW * len(rows)
     if mark is not None:
@@ -175,7 +176,7 @@ def _horizontal(scale: Scale, left: float, right: float, kind: str = "g") -> str
 
 
 def _short(value: float) -> str:
-    return f"{value:g}" if 0.01 <= value < 10_000 else f"10^{round(np.log10(value))}"
+    return f"{value:g}" if 0.01 <= value < 10_000 else "10" + str(round(np.log10(value))).translate(RAISED)
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start") -> str:

@@ -1,11 +1,23 @@
 """The saving: cases worked out by hand, and what it must not depend on."""
 
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
 
 from predictor.jobs import Floats
+from predictor.router import Router
+from predictor.store import LocalStore
+from retrainer.partitions import Partitions
+from retrainer.replay import predictions
 from retrainer.saving import habits, saving
+from retrainer.saving_rows import saving_since
+from schemas.events import THROUGHPUT
+from tests.artifacts import SPEED, night_over, past
+from tests.builders import CATALOG, MIDNIGHT, attempt, submission
 
 TYPES = ("cheap", "dear", "other")
 PRICE = np.array([1.0, 4.0, np.nan])
@@ -77,3 +89,36 @@ def test_habits_of_the_family_then_its_model_type_then_the_fleet() -> None:
 def test_nothing_to_compare() -> None:
     with pytest.raises(ValueError, match="0 attempts before routing"):
         saving(BEFORE, np.full(3, np.nan), BEFORE, offered(3, 1.0, 1.0, 1.0), TYPES, PRICE)
+
+
+def test_from_partitions_as_served(tmp_path: Path) -> None:
+    """Jobs that used to run on the dear type are routed to the cheap one; rows keep what was served."""
+    store, report = night_over(tmp_path, past())
+    router = Router(store)
+    router.refresh()
+    served = []
+    for number in range(120):
+        at = MIDNIGHT + timedelta(days=11 + number / 40)
+        job = submission(f"s-{number}", job_name=f"team/job-{number % 12}x", model_type=f"model-{number % 4}", at=at)
+        [answer] = router.rank_many([job])
+        hardware = "basic" if number >= 80 else "newest"
+        speed = predictions(answer)[hardware]
+        made = attempt(job, hardware, speed)
+        completed = msgspec.structs.replace(made.completed, accelerator_hours=16.0)
+        family = answer.family
+        row = msgspec.structs.replace(
+            made, family=family, completed=completed, predicted=speed, artifact=report.artifact
+        )
+        served.append(row)
+    partitions = Partitions(tmp_path / "served")
+    partitions.absorb(served)
+    since, until = (MIDNIGHT + timedelta(days=13)).date(), (MIDNIGHT + timedelta(days=20)).date()
+    found = saving_since(partitions, store, CATALOG, THROUGHPUT, since, until)
+    assert found.attempts == 40
+    assert found.kappa == pytest.approx(1.0)
+    per_hour = np.array([[predictions(router.rank_many([row.submitted])[0])[name] for name in SPEED] for row in served])
+    basic, _, newest = per_hour[80:].T
+    assert found.spent == pytest.approx(40 * 16.0 * 1.0)
+    assert found.without == pytest.approx(float((16.0 * basic / newest * 10.0).sum()), rel=1e-3)
+    with pytest.raises(ValueError, match="nothing to compare"):
+        saving_since(partitions, LocalStore(tmp_path / "nothing"), CATALOG, THROUGHPUT, since, until)
