@@ -95,7 +95,7 @@ def spread(subject: Subject) -> Figure | None:
     ratios = sorted(five[4] / five[0] for _, five in found)
     return Figure(
         "Spread of measured throughput per hardware type, samples/s",
-        f"One hardware type spans {ratios[0]:.0f} to {ratios[-1]:.0f} times from the 5th to the 95th percentile, "
+        f"One hardware type spans {ratios[0]:,.0f} to {ratios[-1]:,.0f} times from the 5th to the 95th percentile, "
         "so its name alone predicts nothing.",
         svg.ranges(sorted(found, key=lambda row: -row[1][2])),
     )

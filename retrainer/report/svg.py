@@ -132,7 +132,7 @@ def density(x: Floats, y: Floats, x_name: str, y_name: str, bins: int = 60) -> D
 
 def grid(rows: Sequence[str], columns: Sequence[str], shares: Floats) -> Drawing:
     """Share, 0 to 1, of each row by column: the larger the darker, with its percent where there is room."""
-    width = (WIDTH - LEFT - 10) / max(1, len(columns))
+    width = (WIDTH - LEFT - 70) / max(1, len(columns))  # the last name leans over the edge
     head = 96
     parts = []
     for column, name in enumerate(columns):
