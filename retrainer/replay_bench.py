@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from retrainer.bench_model import Trained
-from retrainer.replay import replay, routers
+from retrainer.replay import read_state, replay, routers
 from schemas.codec import encode
 from schemas.events import THROUGHPUT
 from schemas.topics import SUBMITTED
@@ -35,6 +35,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
         Read, and validated at the door.
     rank_per_s
         The whole of a replay: read, decoded, ranked, joined, written.
+    read_per_cpu_s, rank_per_cpu_s
+        The same in a second of processor time of this process: what a machine that does nothing else would do.
     """
 
     submissions: int
@@ -42,6 +44,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     read_per_s: float
     decoded_per_s: float
     rank_per_s: float
+    read_per_cpu_s: float
+    rank_per_cpu_s: float
 
 
 def bench(settings: Settings, trained: Trained, submissions: int) -> Figures:
@@ -53,19 +57,21 @@ def bench(settings: Settings, trained: Trained, submissions: int) -> Figures:
         fresh = replace(fresh, artifacts=str(trained.store.root))
         sent = _send(fresh, trained, submissions)
         topic = fresh.topic(SUBMITTED)
-        read = _timed(read_range(fresh, topic))
-        decoded = _timed(submitted(fresh, start, end, BATCH_SIZE))
-        began = time.perf_counter()
-        state = replay(fresh, routers(fresh, trained.store, [version]), start, end, Path(folder))
-        ranked = time.perf_counter() - began
-    if state.submissions != submissions:
-        raise RuntimeError(f"{state.submissions} of {submissions} submissions were replayed")
+        read, read_cpu = _timed(lambda: _exhaust(read_range(fresh, topic)))
+        decoded, _ = _timed(lambda: _exhaust(submitted(fresh, start, end, BATCH_SIZE)))
+        ranked_by, place = routers(fresh, trained.store, [version]), Path(folder)
+        ranked, ranked_cpu = _timed(lambda: replay(fresh, ranked_by, start, end, place))
+        state = read_state(place)
+    if state is None or state.submissions != submissions:
+        raise RuntimeError(f"of {submissions} submissions not all were replayed: {state}")
     return Figures(
         submissions=submissions,
         bytes_each=round(sent / submissions, 1),
         read_per_s=round(submissions / read, 1),
         decoded_per_s=round(submissions / decoded, 1),
         rank_per_s=round(submissions / ranked, 1),
+        read_per_cpu_s=round(submissions / read_cpu, 1),
+        rank_per_cpu_s=round(submissions / ranked_cpu, 1),
     )
 
 
@@ -82,8 +88,13 @@ def _send(settings: Settings, trained: Trained, submissions: int) -> int:
     return length
 
 
-def _timed(messages: Iterable[object]) -> float:
-    began = time.perf_counter()
+def _timed(work: Callable[[], object]) -> tuple[float, float]:
+    """Seconds by the clock, and of processor time."""
+    began, used = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - began, time.process_time() - used
+
+
+def _exhaust(messages: Iterable[object]) -> None:
     for _ in messages:
         pass
-    return time.perf_counter() - began
