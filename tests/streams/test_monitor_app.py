@@ -1,6 +1,10 @@
 """The live monitor under the broker that the suite runs on: Faust delivers, nothing is counted twice, or stops it."""
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -15,11 +19,13 @@ from prometheus_client import REGISTRY
 
 from schemas.codec import encode
 from schemas.topics import ALLOCATED, COMPLETED, PREFERENCES
+from streams.embedded import free_port
 from streams.health import health_server
 from streams.kafka import CheckedProducer
 from streams.monitor import Figures, Monitor, Part
 from streams.monitor_app import LiveMonitor, credentials
 from streams.settings import Settings
+from tests.services import ROOT
 from tests.streams.test_monitor import EVENTS, NOW, completed, told
 
 TOPICS = {"PreferenceList": PREFERENCES, "JobAllocated": ALLOCATED, "JobCompleted": COMPLETED}
@@ -132,3 +138,38 @@ def test_credentials() -> None:
     )
     assert isinstance(found, faust.SASLCredentials)
     assert (found.username, found.password, found.ssl_context) == ("u", "p", None)
+
+
+@contextmanager
+def process(settings: Settings, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    environment = os.environ | settings.to_environment() | {"LEAP_METRICS_PORT": str(port)}
+    command = [sys.executable, "-m", "leap", "worker", "monitor"]
+    with subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.DEVNULL) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def asked(port: int) -> Figures | None:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/figures", timeout=5) as answer:
+            return msgspec.json.decode(answer.read(), type=Figures)
+    except OSError:
+        return None
+
+
+def test_a_killed_process_leaves_nothing_out_and_nothing_twice(topics: Settings) -> None:
+    expected = told(EVENTS).figures()
+    first, second = free_port(), free_port()
+    send(topics, *EVENTS[:4])
+    with process(topics, first) as killed:
+        wait_for(lambda: (found := asked(first)) is not None and found.finished == 1)
+        send(topics, *EVENTS[4:8])
+        killed.send_signal(signal.SIGKILL)
+        killed.wait(10)
+    send(topics, *EVENTS[6:], *EVENTS[:3])
+    with process(topics, second) as running:
+        wait_for(lambda: asked(second) == expected)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(20) == 0
