@@ -67,11 +67,11 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 def bench(fleets: int, attempts_per_day: int) -> Figures:
     """Estimate and compare on fleets of different seeds."""
     trials = [trial(seed, attempts_per_day) for seed in range(fleets)]
-    truth, estimate = (np.array([getter(one) for one in trials]) for getter in (_truth, _estimate))
+    truth, estimate = np.array([(one.truth, one.estimate.share) for one in trials]).T
     width = [one.estimate.high - one.estimate.low for one in trials]
     return Figures(
         fleets=fleets,
-        inside=sum(one.inside for one in trials),
+        inside=sum(int(one.inside) for one in trials),
         mean_truth=round(float(truth.mean()), 2),
         mean_estimate=round(float(estimate.mean()), 2),
         mean_error=round(float(np.abs(estimate - truth).mean()), 2),
@@ -96,7 +96,7 @@ def trial(seed: int, attempts_per_day: int) -> Trial:
         price,
     )
     spent, without = np.array([part[2:] for part in parts], dtype=float).sum(axis=0)
-    return Trial(seed=seed, estimate=estimate, truth=round(100 * (1 - spent / without), 2))
+    return Trial(seed=seed, estimate=estimate, truth=round(float(100 * (1 - spent / without)), 2))
 
 
 def _learn(fleet: Fleet) -> Artifact:
@@ -157,11 +157,3 @@ def _all_attempts(batch: DayBatch) -> dict[str, object]:
     good = replace(batch, run=np.full_like(batch.run, 0.5))
     assert len(attempt_ids(good)) == int(joined(good).sum())
     return good.attempts()
-
-
-def _truth(one: Trial) -> float:
-    return one.truth
-
-
-def _estimate(one: Trial) -> float:
-    return one.estimate.share
