@@ -187,7 +187,7 @@ class Demo:
             announce=edges.announce(settings),
         )
         with self._step("night run"):
-            report = night.run(Plan(night=datetime.now(UTC).date()))
+            report = night.run(Plan(night=datetime.now(UTC).date(), window_days=HISTORY_DAYS))
         self._say(f"artifact {report.artifact} {'is in production' if report.promoted else 'was not promoted'}")
         return report
 
