@@ -118,7 +118,7 @@ def replay(
 ) -> State:
     """Rank the submissions made in [start, end) and write a line a list to `folder`, or go on with that.
 
-    Memory is that of how the attempts of the range ended (400 bytes each), whatever the submissions hold.
+    Memory is that of how the attempts of the range ended (300 bytes each), whatever the submissions hold.
 
     Parameters
     ----------
