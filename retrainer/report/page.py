@@ -76,7 +76,7 @@ def _figure(number: int, figure: Figure) -> str:
 
 
 def _table(number: int, table: Table) -> str:
-    heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in table.heads)
+    heads = "".join(f'<th scope="col"{_kind(head, table)}>{escape(head)}</th>' for head in table.heads)
     rows = "".join(
         f'<tr><th scope="row">{escape(row[0])}</th>' + "".join(map(_cell, row[1:])) + "</tr>" for row in table.rows
     )
@@ -87,6 +87,16 @@ def _table(number: int, table: Table) -> str:
     )
 
 
+def _kind(head: str, table: Table) -> str:
+    """Heads stand as their cells do."""
+    column = table.heads.index(head)
+    return ' class="text"' if any(_is_text(row[column]) for row in table.rows) else ""
+
+
+def _is_text(cell: str) -> bool:
+    return any(map(str.isalpha, cell))
+
+
 def _cell(text: str) -> str:
-    kind = ' class="text"' if any(map(str.isalpha, text)) else ""
+    kind = ' class="text"' if _is_text(text) else ""
     return f"<td{kind}>{escape(text)}</td>"
