@@ -1,8 +1,8 @@
 """The estimate of the saving beside the true one, on simulated fleets whose truth is known.
 
-A fleet runs by habit while a night learns (`LEARN` days), then in shadow, then routed: the scheduler gives each
-attempt the best ranked type that has room. The true saving compares the noise-free cost of the same attempts, doing
-the same samples, where routing put them and where habit had put them.
+A fleet runs by habit while a first night learns (`LEARN` days), then in shadow; a second night learns from all that,
+and the fleet is routed: the scheduler gives each attempt the best ranked type that has room. The true saving compares
+the noise-free cost of the same attempts, doing the same samples, where routing put them and where habit had put them.
 """
 
 import tempfile
@@ -83,13 +83,15 @@ def bench(fleets: int, attempts_per_day: int) -> Figures:
 def trial(seed: int, attempts_per_day: int) -> Trial:
     """One fleet from its first day to its saving."""
     fleet = Fleet(FleetConfig(seed=seed, days=LEARN + SHADOW + ROUTED, attempts_per_day=attempts_per_day))
-    artifact = _learn(fleet)
     price = np.array([fleet.catalog[name].price_per_hour or np.nan for name in fleet.hardware])
-    before, predicted_before = _shadow(fleet, artifact)
+    past = [_rows(fleet.day(day)) for day in range(LEARN)]
+    artifact = _learn(fleet, past)
+    shadow = [_shadow(fleet, artifact, day) for day in range(LEARN, LEARN + SHADOW)]
+    artifact = _learn(fleet, [*past, *(part[0] for part in shadow)])
     parts = [_routed(fleet, artifact, price, day) for day in range(LEARN + SHADOW, fleet.config.days)]
     estimate = saving(
-        before,
-        predicted_before,
+        pd.concat([part[0] for part in shadow], ignore_index=True),
+        np.concatenate([part[1] for part in shadow]),
         pd.concat([part[0] for part in parts], ignore_index=True),
         np.concatenate([part[1] for part in parts]),
         fleet.hardware,
@@ -99,13 +101,13 @@ def trial(seed: int, attempts_per_day: int) -> Trial:
     return Trial(seed=seed, estimate=estimate, truth=round(float(100 * (1 - spent / without)), 2))
 
 
-def _learn(fleet: Fleet) -> Artifact:
+def _learn(fleet: Fleet, past: list[pd.DataFrame]) -> Artifact:
+    """What a night makes of the days so far."""
     with tempfile.TemporaryDirectory(prefix="leap-bench-") as name:
         partitions, store = Partitions(Path(name) / "partitions"), LocalStore(Path(name) / "artifacts")
-        days = [pd.DataFrame(fleet.day(day).attempts()) for day in range(LEARN)]
-        partitions.merge(normalise(pd.concat(days, ignore_index=True)))
-        night = fleet.config.start + timedelta(days=LEARN)
-        report = Night(partitions, store, fleet.catalog).run(Plan(night=night, window_days=LEARN))
+        partitions.merge(normalise(pd.concat(past, ignore_index=True)))
+        night = fleet.config.start + timedelta(days=len(past))
+        report = Night(partitions, store, fleet.catalog).run(Plan(night=night, window_days=len(past)))
         return artifacts.load(store.folder(THROUGHPUT, report.artifact))
 
 
@@ -117,13 +119,29 @@ def _predicted(fleet: Fleet, artifact: Artifact, rows: pd.DataFrame) -> Floats:
     return np.asarray(np.exp(mean).reshape(len(rows), len(fleet.hardware)), dtype=np.float64)
 
 
-def _shadow(fleet: Fleet, artifact: Artifact) -> tuple[pd.DataFrame, Floats]:
-    """Attempts in shadow, and what was predicted of them for the type that they ran on."""
-    days = [pd.DataFrame(fleet.day(day).attempts()) for day in range(LEARN, LEARN + SHADOW)]
-    rows = normalise(pd.concat(days, ignore_index=True))
+def _rows(batch: DayBatch) -> pd.DataFrame:
+    rows = normalise(pd.DataFrame(batch.attempts()))
+    return rows.assign(measured=rows[f"measured_{THROUGHPUT}"])
+
+
+def _shadow(fleet: Fleet, artifact: Artifact, day: int) -> tuple[pd.DataFrame, Floats]:
+    """Attempts of a day in shadow, and what was predicted of them for the type that they ran on."""
+    batch = fleet.day(day)
+    rows = _rows(batch)
     ran_on = np.array([fleet.hardware.index(name) for name in rows["hardware_type"]])
     predicted = _predicted(fleet, artifact, rows)[np.arange(len(rows)), ran_on]
-    return rows.assign(measured=rows[f"measured_{THROUGHPUT}"]), predicted
+    return rows.assign(accelerator_hours=_work(fleet, batch)[joined(batch)] / rows["measured"]), predicted
+
+
+def _work(fleet: Fleet, batch: DayBatch) -> Floats:
+    """(n,) accelerators x samples of each attempt, whatever it runs on.
+
+    A fleet draws how long an attempt runs, also on fast hardware. Samples that followed from that would tell where
+    habit had put it, which no estimate can know, so they follow from its mean speed over its candidates.
+    """
+    hours = (batch.finished - batch.started) / 3_600_000
+    accelerators = batch.config.trainers * batch.config.accelerators
+    return np.asarray(accelerators * hours * np.exp(np.nanmean(np.log(fleet.truth(batch)), axis=1)))
 
 
 def _routed(fleet: Fleet, artifact: Artifact, price: Floats, day: int) -> tuple[pd.DataFrame, Floats, float, float]:
@@ -139,11 +157,12 @@ def _routed(fleet: Fleet, artifact: Artifact, price: Floats, day: int) -> tuple[
     attempts = np.arange(len(habit))
     truth = fleet.truth(habit)
     noise = habit.measured / truth[attempts, habit.hardware]
-    accelerators = habit.config.trainers * habit.config.accelerators
-    work = habit.measured * accelerators * (habit.finished - habit.started) / 3_600_000
+    work = _work(fleet, habit)
     measured = truth[attempts, placed] * noise
     rows = everyone.assign(
-        hardware_type=[fleet.hardware[one] for one in placed], measured=measured, accelerator_hours=work / measured
+        hardware_type=[fleet.hardware[one] for one in placed],
+        measured=measured,
+        accelerator_hours=work / measured,
     )
     ended = joined(habit) & ~np.isnan(price[placed]) & ~np.isnan(price[habit.hardware])
     spent = (work * price[placed] / truth[attempts, placed])[ended].sum()
