@@ -156,7 +156,7 @@ def test_mlperf_end_to_end(topics: Settings, jobs: list[Job], tmp_path: Path) ->
     started = time.monotonic()
     pollute = threading.Thread(target=send_broken, args=(settings, broken))
     pollute.start()
-    send(settings, events, pace("2500", events))
+    send(settings, events, pace("800", events))
     pollute.join()
     sent.set()
     for killer in killers:
