@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -74,9 +75,12 @@ def _hash(values: NDArray[Any]) -> Hashes:
         return values
     if values.dtype.kind in "biuf":
         return np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
-    names, code = np.unique(values.astype(str), return_inverse=True)
-    digests = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names.tolist()]
-    return np.frombuffer(b"".join(digests), dtype=np.uint64)[code]
+    return np.fromiter(map(_digest, values.tolist()), dtype=np.uint64, count=len(values))
+
+
+@lru_cache(maxsize=1 << 17)  # the same few names come again with every job
+def _digest(name: str | None) -> int:
+    return int.from_bytes(hashlib.blake2b(str(name).encode(), digest_size=8).digest(), "little")
 
 
 def _mix(keys: Hashes) -> Hashes:
