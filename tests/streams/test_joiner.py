@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -24,18 +24,11 @@ from schemas.codec import decode, encode
 from schemas.events import (
     DeadLetter,
     Event,
-    ExcludedCandidate,
-    JobAllocated,
     JobAttempt,
-    JobCompleted,
-    JobSubmitted,
     PreferenceList,
-    RankedCandidate,
 )
-from schemas.hardware import load_catalog
-from schemas.launch import LaunchConfig, ModelDefinition, Operator
-from schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMITTED
-from streams.attempts import Part, Parts, joined, keep, part_of
+from schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, DEAD_LETTERS, SUBMITTED
+from streams.attempts import Part, Parts, keep, part_of
 from streams.consume import Message
 from streams.embedded import child, free_port, store_ready
 from streams.joiner import MAX_ROW_BYTES, NONE_SEEN, Joiner, PartStore, joiner_loop
@@ -43,69 +36,21 @@ from streams.kafka import CheckedProducer
 from streams.ranges import read_range
 from streams.redis_client import connect
 from streams.settings import Settings
-
-START = datetime(2024, 3, 1, 8, tzinfo=UTC)
-HARDWARE = "A100-SXM-80GB"
-CATALOG = load_catalog()
-MODEL = ModelDefinition(operators=(Operator(kind="matmul", shape=(8,), parameters=72, flops=128.0, bytes=352.0),))
-TOPICS = {
-    JobSubmitted: SUBMITTED, JobAllocated: ALLOCATED, JobCompleted: COMPLETED, PreferenceList: PREFERENCES
-}  # fmt: skip
-
-
-def submission(attempt_id: str = "a-1", hours: int = 0, **more: object) -> JobSubmitted:
-    event = JobSubmitted(
-        attempt_id=attempt_id,
-        job_name="bert-20240301",
-        model_type="bert",
-        submitted_at=START + timedelta(hours=hours),
-        config=LaunchConfig(num_trainers=2, accelerators_per_trainer=8, unknown={"queue": 10**30}),
-        candidates=("A30", HARDWARE),
-        model=MODEL,
-    )
-    return msgspec.structs.replace(event, **more)
-
-
-def allocation(attempt_id: str = "a-1", hours: int = 0) -> JobAllocated:
-    at = START + timedelta(hours=hours)
-    return JobAllocated(attempt_id=attempt_id, hardware_type=HARDWARE, hosts=2, accelerators=16, allocated_at=at)
-
-
-def completion(attempt_id: str = "a-1", hours: int = 1, **more: object) -> JobCompleted:
-    event = JobCompleted(
-        attempt_id=attempt_id,
-        job_name="bert-20240301",
-        hardware_type=HARDWARE,
-        started_at=START,
-        finished_at=START + timedelta(hours=hours),
-        status="succeeded",
-        measurements={"throughput": 800.0 + hours},
-    )
-    return msgspec.structs.replace(event, **more)
-
-
-def preference(attempt_id: str = "a-1", hours: int = 0) -> PreferenceList:
-    return PreferenceList(
-        attempt_id=attempt_id,
-        ranked=(
-            RankedCandidate(
-                hardware_type=HARDWARE, throughput=790.0 + hours, cost_per_hour=16.0, throughput_per_cost=49.4,
-                score=49.4, basis="family history",
-            ),
-        ),
-        excluded=(ExcludedCandidate(hardware_type="A30", reason="memory", throughput=120.0),),
-        artifact=f"throughput-{hours}",
-        candidates=("A30", HARDWARE),
-        served_history={"history_mean": (None, 6.5), "history_count": (3.0, 4.0)},
-        decided_at=START + timedelta(hours=hours),
-    )  # fmt: skip
-
-
-def row_of(parts: Iterable[Part]) -> JobAttempt:
-    kept: dict[str, str] = {}
-    for part in parts:
-        keep(kept, *part_of(part))
-    return joined(kept, CATALOG)
+from tests.streams.attempt_parts import (
+    CATALOG,
+    HARDWARE,
+    MODEL,
+    START,
+    TOPICS,
+    VERSIONS,
+    all_parts,
+    allocation,
+    completion,
+    parts_of,
+    preference,
+    row_of,
+    submission,
+)
 
 
 def test_row_holds_what_each_part_said() -> None:
@@ -141,16 +86,6 @@ def test_hardware_that_was_not_ranked_has_what_is_known_of_it() -> None:
     assert (excluded.predicted, excluded.served_history) == (120.0, {"history_mean": None, "history_count": 3.0})
     assert (unknown.predicted, unknown.served_history, unknown.hardware) == (None, {}, None)
     assert unknown.artifact == "throughput-0"
-
-
-VERSIONS: list[Part] = [
-    *(submission(hours=hours) for hours in (0, 1)),
-    submission(hours=1, job_name="bert-other"),
-    *(allocation(hours=hours) for hours in (-400_000, 0, 1)),
-    *(completion(hours=hours) for hours in (1, 2)),
-    completion(hours=2, status="failed"),
-    *(preference(hours=hours) for hours in (0, 1)),
-]
 
 
 @given(st.permutations(VERSIONS), st.lists(st.sampled_from(VERSIONS), max_size=8), st.randoms(use_true_random=False))
@@ -235,14 +170,6 @@ def rows(settings: Settings) -> dict[str, JobAttempt]:
     messages = read_range(settings, settings.topic(ATTEMPTS), None, None)
     found = [decode(message.value, JobAttempt, MAX_ROW_BYTES) for message in messages]
     return {row.attempt_id: row for row in found}
-
-
-def parts_of(name: str) -> list[Part]:
-    return [submission(name), allocation(name), completion(name), preference(name)]
-
-
-def all_parts(count: int) -> list[Part]:
-    return [part for number in range(count) for part in parts_of(f"a-{number}")]
 
 
 def test_joins_what_is_on_the_topics(topics: Settings) -> None:
