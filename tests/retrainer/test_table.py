@@ -82,7 +82,7 @@ def test_only_successes_and_the_last_row_of_an_attempt_stay() -> None:
 
 
 def test_the_target_is_the_logarithm_of_what_is_positive() -> None:
-    rows = pd.DataFrame({"measured_throughput": [np.e, 0.0, -1.0, np.nan]})
+    rows = pd.DataFrame({"measured_throughput": [np.exp(1.0), 0.0, -1.0, np.nan]})
     np.testing.assert_array_equal(log_target(rows, "throughput"), [1.0, np.nan, np.nan, np.nan])
     assert np.isnan(log_target(rows, "another")).all()
 
