@@ -47,6 +47,8 @@ class Router:
     ----------
     counts
         Lists by outcome: ``ranked`` or the reason for no opinion; ``late`` counts answers past the deadline.
+    followed_at
+        When the artifact that answers was last seen to be the one in production; none until then.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Router:
         clock: Callable[[], datetime] = _now,
     ) -> None:
         self.counts: Counter[str] = Counter()
+        self.followed_at: datetime | None = None
         self._store = store
         self._target = target
         self._policy = policy
@@ -86,11 +89,13 @@ class Router:
                 if wanted is None:
                     pointer = self._store.pointer(self._target)
                     wanted = pointer.version if pointer else None
-                if wanted is None or (self._artifact and self._artifact.manifest.version == wanted):
-                    return False
-                self._artifact = artifacts.load(self._store.folder(self._target, wanted))
-                log.info("artifact in use: %s", wanted)
-                return True
+                changed = False
+                if wanted is not None and not (self._artifact and self._artifact.manifest.version == wanted):
+                    self._artifact = artifacts.load(self._store.folder(self._target, wanted))
+                    log.info("artifact in use: %s", wanted)
+                    changed = True
+                self.followed_at = self._clock()
+                return changed
             except Exception as error:  # whatever the store does, serving goes on with what it has
                 self.counts["refresh failed"] += 1
                 log.warning("artifact not refreshed, keeping the last good one: %s", error)

@@ -12,6 +12,7 @@ from pathlib import Path
 import structlog
 
 from retrainer.lease import Busy, leased
+from streams import metrics
 
 log = structlog.get_logger(__name__)
 
@@ -70,5 +71,6 @@ def run_daily(
         try:
             run(due)
         except Exception:
+            metrics.NIGHT_FAILURES.inc()
             log.exception("the night failed and is tried again", night=due.isoformat(), pause_s=RETRY_S)
             sleep(RETRY_S)

@@ -30,13 +30,6 @@ TARGETS = (THROUGHPUT,)
 SLICE = 2500
 BATCH_SIZE = 4 * SLICE
 
-OBSERVED = metrics.counter(
-    "leap_history_updates_total",
-    "Updates of single statistics by outcome: added, duplicate (attempt seen before), redelivered.",
-    "Duplicates growing: a producer sends completions twice. Redelivered growing: see leap_rebalances_total.",
-    ["outcome"],
-)
-
 
 def read(
     messages: Iterable[Message], targets: Collection[str] = TARGETS
@@ -131,7 +124,7 @@ class HistoryWorker:
                 written.set_exception(error)
                 continue
             for outcome, count in applied._asdict().items():
-                OBSERVED.labels(outcome).inc(count)
+                metrics.HISTORY_UPDATES.labels(outcome).inc(count)
             written.set_result(None)
 
 

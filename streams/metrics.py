@@ -94,3 +94,73 @@ LAG = gauge(
     "Growing: add workers, up to one for each partition.",
     ["worker", "topic", "partition"],
 )
+BATCH_BEGUN = gauge(
+    "leap_batch_begun_timestamp_seconds",
+    "When the batch in hand was begun, in seconds since 1970; 0 while there is none.",
+    "Long ago: the batch hangs, or fails and is tried again; see leap_batch_failures_total.",
+    ["worker"],
+)
+BROKER_ANSWERED = gauge(
+    "leap_broker_answered_timestamp_seconds",
+    "When the broker last said where the partitions end, in seconds since 1970.",
+    "Long ago: the broker is down or cannot be reached; `leap doctor` says which.",
+    ["worker"],
+)
+LISTS = counter(
+    "leap_preference_lists_total",
+    "Preference lists by outcome: ranked, or the reason for no opinion.",
+    "A growing reason names what to mend; `no artifact` needs a night, `internal error` is a bug: see the log.",
+    ["outcome"],
+)
+ARTIFACT_MADE = gauge(
+    "leap_artifact_made_timestamp_seconds",
+    "When the artifact in use was made, in seconds since 1970; 0 while there is none.",
+    "More than a day and a half ago: nights fail, or are not promoted; `leap artifact list` and the reports say why.",
+    ["target"],
+)
+ARTIFACT_FOLLOWED = gauge(
+    "leap_artifact_followed_timestamp_seconds",
+    "When the artifact in use was last seen to be the one in production, in seconds since 1970.",
+    "Long ago: the artifact store does not answer, or what is in production does not load; see the log.",
+    ["target"],
+)
+HISTORY_UPDATES = counter(
+    "leap_history_updates_total",
+    "Updates of single statistics by outcome: added, duplicate (attempt seen before), redelivered.",
+    "Duplicates growing: a producer sends completions twice. Redelivered growing: see leap_rebalances_total.",
+    ["outcome"],
+)
+NIGHT_FAILURES = counter(
+    "leap_night_failures_total",
+    "Nights that failed under `leap retrain --every day` and are tried again.",
+    "Growing: the log names the step and the cause; production stays as it was.",
+)
+LIVE_SHARE = gauge(
+    "leap_live_share",
+    "Share of the last day, 0 to 1: `w20`, `w10`, `w5` of finished attempts, `coverage`, `ranked` lists, "
+    "`attempts_ranked`, `hours_ranked`, `first_choice`, `interval`.",
+    "w20 falling: see the page for the model or hardware type that fell; ranked falling: see leap_live_no_opinion.",
+    ["what"],
+)
+LIVE_RATIO = gauge(
+    "leap_live_ratio",
+    "Median of predicted over measured of the last day; 1 is right.",
+    "Away from 1 by more than a few percent: the fleet changed since the night; run `leap retrain`.",
+)
+LIVE_SCORED = gauge(
+    "leap_live_scored",
+    "Attempts behind leap_live_share.",
+    "Near 0 while jobs finish: is the ranking worker up?",
+)
+LIVE_NO_OPINION = gauge(
+    "leap_live_no_opinion",
+    "Empty lists of the last day, by reason.",
+    "`no artifact` needs a night, `internal error` is a bug: see the log of the ranking worker.",
+    ["reason"],
+)
+LIVE_REJECTED = counter(
+    "leap_live_rejected_total",
+    "Messages that the monitor could not use.",
+    "Growing: the workers that own the topic set them aside; see the dead letters.",
+    ["topic"],
+)

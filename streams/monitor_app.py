@@ -44,34 +44,6 @@ LOOK_TIMEOUT_S = 1.0
 STOP_S = 10.0
 TYPES: dict[str, type[Part]] = {PREFERENCES: PreferenceList, ALLOCATED: JobAllocated, COMPLETED: JobCompleted}
 
-SHARE = metrics.gauge(
-    "leap_live_share",
-    "Share of the last day, 0 to 1: `w20`, `w10`, `w5` of finished attempts, `coverage`, `ranked` lists, "
-    "`attempts_ranked`, `hours_ranked`, `first_choice`, `interval`.",
-    "w20 falling: see the page for the model or hardware type that fell; ranked falling: see leap_live_no_opinion.",
-    ["what"],
-)
-RATIO = metrics.gauge(
-    "leap_live_ratio",
-    "Median of predicted over measured of the last day; 1 is right.",
-    "Away from 1 by more than a few percent: the fleet changed since the night; run `leap retrain`.",
-)
-SCORED = metrics.gauge(
-    "leap_live_scored", "Attempts behind leap_live_share.", "Near 0 while jobs finish: is the ranking worker up?"
-)
-NO_OPINION = metrics.gauge(
-    "leap_live_no_opinion",
-    "Empty lists of the last day, by reason.",
-    "`no artifact` needs a night, `internal error` is a bug: see the log of the ranking worker.",
-    ["reason"],
-)
-REJECTED = metrics.counter(
-    "leap_live_rejected_total",
-    "Messages that the monitor could not use.",
-    "Growing: the workers that own the topic set them aside; see the dead letters.",
-    ["topic"],
-)
-
 
 class LiveMonitor:
     """One monitor and what is told of it.
@@ -98,7 +70,7 @@ class LiveMonitor:
             with self._lock:
                 self._monitor.add(event)
         except Exception as error:
-            REJECTED.labels(topic).inc()
+            metrics.LIVE_REJECTED.labels(topic).inc()
             if not isinstance(error, Rejected):
                 log.exception("message not taken", topic=topic)
 
@@ -241,14 +213,14 @@ def _tell(found: Figures) -> None:
     }
     if found.accuracy:
         shares |= {"w20": found.accuracy.w20, "w10": found.accuracy.w10, "w5": found.accuracy.w5}
-        RATIO.set(found.accuracy.ratio)
+        metrics.LIVE_RATIO.set(found.accuracy.ratio)
     for name, share in shares.items():
         if share is not None:
-            SHARE.labels(name).set(share / 100.0)
-    SCORED.set(found.scored)
-    NO_OPINION.clear()
+            metrics.LIVE_SHARE.labels(name).set(share / 100.0)
+    metrics.LIVE_SCORED.set(found.scored)
+    metrics.LIVE_NO_OPINION.clear()
     for reason, count in found.no_opinion.items():
-        NO_OPINION.labels(reason).set(count)
+        metrics.LIVE_NO_OPINION.labels(reason).set(count)
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:

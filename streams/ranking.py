@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from datetime import datetime
 
 import structlog
 
@@ -9,7 +10,7 @@ from predictor.ranking import Policy
 from predictor.router import Router
 from predictor.store import open_store
 from schemas.codec import Rejected, decode, encode
-from schemas.events import JobSubmitted
+from schemas.events import THROUGHPUT, JobSubmitted
 from schemas.topics import PREFERENCES, SUBMITTED
 from streams import metrics
 from streams.consume import BatchLoop, Message
@@ -25,13 +26,6 @@ WORKER = "ranking"
 #: Jobs ranked together. At saturation a larger batch is hardly faster, and a list waits for its whole batch.
 BATCH_SIZE = 64
 REFRESH_EVERY_S = 2.0
-
-LISTS = metrics.counter(
-    "leap_preference_lists_total",
-    "Preference lists by outcome: ranked, or the reason for no opinion.",
-    "A growing reason names what to mend; `no artifact` needs a night, `internal error` is a bug: see the log.",
-    ["outcome"],
-)
 
 
 class Ranking:
@@ -57,7 +51,7 @@ class Ranking:
                 self._dead_letters.add(message, str(rejected))
         for answer in self._router.rank_many(submissions):
             outcome = answer.no_opinion or "ranked"
-            LISTS.labels(outcome.partition(":")[0]).inc()
+            metrics.LISTS.labels(outcome.partition(":")[0]).inc()
             self._producer.produce(self._topic, encode(answer), answer.attempt_id.encode())
 
 
@@ -70,11 +64,21 @@ def open_ranking(settings: Settings, stop: threading.Event) -> tuple[Ranking, Ch
     )
     if not router.refresh():
         log.warning("no artifact in production: every list is empty until a night has published one")
+    metrics.ARTIFACT_MADE.labels(THROUGHPUT).set_function(lambda: _seconds(_made(router)))
+    metrics.ARTIFACT_FOLLOWED.labels(THROUGHPUT).set_function(lambda: _seconds(router.followed_at))
     switches.follow(stop)
     router.follow(REFRESH_EVERY_S, stop)
     producer = CheckedProducer(settings)
     dead_letters = DeadLetters(settings, producer, WORKER)
     return Ranking(router, producer, dead_letters, settings.topic(PREFERENCES)), producer
+
+
+def _made(router: Router) -> datetime | None:
+    return router.artifact.manifest.created_at if router.artifact else None
+
+
+def _seconds(moment: datetime | None) -> float:
+    return moment.timestamp() if moment else 0.0
 
 
 def ranking_loop(settings: Settings, stop: threading.Event) -> BatchLoop:

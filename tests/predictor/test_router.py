@@ -192,7 +192,10 @@ def test_an_artifact_that_does_not_load_leaves_the_last_good_one(artifact_store:
     shutil.copytree(artifact_store.root, root)
     store = LocalStore(root)
     router = Router(store, deadline=5.0)
+    assert router.followed_at is None
     router.refresh()
+    followed = router.followed_at
+    assert followed is not None
     good = store.pointer(THROUGHPUT)
     assert good is not None
     torn = root / THROUGHPUT / "torn"
@@ -201,9 +204,13 @@ def test_an_artifact_that_does_not_load_leaves_the_last_good_one(artifact_store:
     store.move(THROUGHPUT, Pointer(version="torn", reason="test", moved_at=NOW), good.version)
     assert not router.refresh()
     assert router.counts["refresh failed"] == 1
+    assert router.followed_at == followed
     assert router.rank(JOB).artifact == good.version
     with pytest.raises(ArtifactError):
         artifacts.load(torn)
+    store.move(THROUGHPUT, good, "torn")
+    assert not router.refresh(), "it is already in use"
+    assert router.followed_at > followed
 
 
 def test_the_pointer_is_followed_in_the_background(artifact_store: LocalStore) -> None:

@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from prometheus_client import REGISTRY
 
 from retrainer.lease import Busy
 from retrainer.schedule import alone, run_daily
@@ -57,9 +58,11 @@ def test_before_its_time_the_night_of_yesterday_is_due() -> None:
     assert nights(datetime(2026, 3, 2, 0, 10, tzinfo=UTC), 0.01)[0][0] == date(2026, 3, 1)
 
 
-def test_a_night_that_fails_is_tried_again() -> None:
+def test_a_night_that_fails_is_counted_and_tried_again() -> None:
+    before = REGISTRY.get_sample_value("leap_night_failures_total") or 0.0
     ran = nights(datetime(2026, 3, 1, 1, 0, tzinfo=UTC), 0.5, failures=3)
     assert ran == [(date(2026, 3, 1), datetime(2026, 3, 1, 1, 45, tzinfo=UTC))]
+    assert REGISTRY.get_sample_value("leap_night_failures_total") == before + 3
 
 
 @pytest.mark.parametrize("remote", [False, True])
