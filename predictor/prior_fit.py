@@ -163,6 +163,7 @@ def _tables(hardware: HardwareTable, encoding: Encoding) -> dict[str, Floats]:
         of["memory_gb"],
     )
     numbers = np.log(np.column_stack(chosen))
+    numbers[:, np.isnan(numbers).all(axis=0)] = 0.0  # known of no type: none differs in it
     spread = np.nanstd(numbers, axis=0)
     listed = position != hardware.unlisted
     standard = (numbers - np.nanmedian(numbers, axis=0)) / np.where(spread > 0, spread, 1.0)

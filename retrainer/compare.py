@@ -13,6 +13,7 @@ from predictor.evidence import basis
 from predictor.features import matrix
 from predictor.features.history import Imputed
 from predictor.interval import Interval, calibrate
+from predictor.jobs import Floats
 from predictor.manifest import Range
 from predictor.model import load as load_model
 from predictor.vocabulary import Vocabulary
@@ -56,6 +57,8 @@ class Comparison:
         The lookup table on the held-out attempts, over those that it covers; none if it covers none.
     champion_on_lookup
         The champion on those same attempts.
+    predicted, looked_up
+        (n,) samples/s of the held-out attempts, by the champion and by the lookup table; NaN where it has no key.
     """
 
     vocabulary: Vocabulary
@@ -67,6 +70,8 @@ class Comparison:
     ranges: dict[str, Range]
     lookup: Scores | None
     champion_on_lookup: Scores | None
+    predicted: Floats
+    looked_up: Floats
 
 
 def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path, n_jobs: int) -> Comparison:
@@ -125,6 +130,8 @@ def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path
         ranges=ranges_of(features, matrix.names(vocabulary)),
         lookup=scores(looked_up, measured),
         champion_on_lookup=scores(predicted[covered], measured[covered]),
+        predicted=predicted,
+        looked_up=looked_up,
     )
 
 

@@ -16,13 +16,15 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import structlog
 
 from predictor.jobs import HardwareTable
+from predictor.manifest import Manifest
 from predictor.store import ArtifactStore, prune
-from retrainer import publish, states
+from retrainer import promotion, publish, states
 from retrainer.compare import Row, compare
-from retrainer.evaluate import Scores
+from retrainer.evaluate import Scores, scores
 from retrainer.partitions import Partitions, day_number
 from retrainer.skew import Skew, skew
 from retrainer.states import Difference, Frozen
@@ -45,7 +47,7 @@ class Plan:
     night
         Date of the night; the window is the days before it.
     margin
-        Points of w20 by which the new model may be worse than production's.
+        Points of w20 by which the new model may be worse than production's, beyond chance.
     max_missing
         Days without attempts, after the first that has some, above which nothing is promoted.
     keep_days, keep_artifacts
@@ -79,6 +81,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         The statistics in the store against those of the partitions; none if no store was asked.
     fences
         Source (topic id/partition) to the offset that the statistics in the artifact reach to.
+    renewed
+        Where the new model was worse: production's with the history of this night, to which production moved.
     keys
         Keys in the artifact's snapshot.
     seconds
@@ -104,6 +108,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     artifact: str
     promoted: bool
     reason: str
+    renewed: str | None = None
     keys: int
     seconds: dict[str, float]
 
@@ -161,24 +166,33 @@ class Night:
             with self._step("evaluate"):
                 pointer = self._store.pointer(plan.target)
                 serving = publish.production(self._store, plan.target)
-                production = publish.served_scores(serving, window.held_out) if serving else None
+                measured = np.exp(window.held_out.y)
+                served = publish.served(serving, window.held_out) if serving else np.full(len(measured), np.nan)
                 skews = skew(window.held_out)
             with self._step("snapshot"):
                 frozen, difference = self._freeze(window)
                 snapshot = states.snapshot(frozen.records)
             with self._step("publish"):
-                artifact = publish.write(
-                    comparison, window, snapshot, frozen.fences, self._catalog, plan.target, folder / "artifacts"
-                )
-                self._store.add(plan.target, artifact)
-                doubts = (*window.doubts, *publish.overtaken(serving, window))
-                decision = publish.decide(comparison, production, pointer, plan.margin, doubts)
-                promoted = decision.promote and plan.promote
-                if promoted:
-                    publish.move(self._store, plan.target, artifact.name, decision.reason, pointer)
+                doubts = (*window.doubts, *promotion.overtaken(serving, window))
+                decision = promotion.decide(comparison, served, measured, pointer, plan.margin, doubts)
                 reason = decision.reason if plan.promote else f"trial run; otherwise: {decision.reason}"
-                self._announce(_announcement(plan.target, artifact.name, promoted, reason, comparison.champion))
-                log.info("artifact published", artifact=artifact.name, promoted=promoted, reason=reason)
+
+                def release(about: Manifest, model: Path, promoted: bool) -> str:
+                    made = publish.write(about, model, window, snapshot, self._catalog, folder / "artifacts")
+                    self._store.add(plan.target, made)
+                    if promoted:
+                        publish.move(self._store, plan.target, made.name, decision.reason, pointer)
+                    self._announce(_announcement(plan.target, made.name, promoted, reason, about.metrics))
+                    log.info("artifact published", artifact=made.name, promoted=promoted, reason=reason)
+                    return made.name
+
+                about = publish.manifest(comparison, window, frozen.fences, self._catalog, plan.target)
+                promoted = decision.promote and plan.promote
+                artifact, renewed = release(about, comparison.folder, promoted), None
+                if serving and decision.renew and plan.promote:
+                    about = publish.renewed_manifest(serving, window, frozen.fences, self._catalog)
+                    model = self._store.folder(plan.target, serving.manifest.version)
+                    renewed = release(about, model, True)
         with self._step("prune"):
             self._partitions.prune(plan.night - timedelta(days=plan.keep_days))
             prune(self._store, plan.target, plan.keep_artifacts)
@@ -195,13 +209,14 @@ class Night:
             champion=comparison.champion.recipe,
             lookup=comparison.lookup,
             champion_on_lookup=comparison.champion_on_lookup,
-            production=production,
+            production=scores(served, measured),
             skew=skews,
             store=difference,
             fences=frozen.fences,
-            artifact=artifact.name,
+            artifact=artifact,
             promoted=promoted,
             reason=reason,
+            renewed=renewed,
             keys=len(snapshot),
             seconds=dict(self._seconds),
         )
@@ -247,13 +262,14 @@ def _folder(partitions: Partitions, target: str) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def _announcement(target: str, artifact: str, promoted: bool, reason: str, champion: Row) -> ArtifactPublished:
-    assert champion.all is not None
+def _announcement(
+    target: str, artifact: str, promoted: bool, reason: str, metrics: dict[str, float]
+) -> ArtifactPublished:
     return ArtifactPublished(
         target=target,
         artifact=artifact,
         promoted=promoted,
         reason=reason[:512],
-        metrics={"w20": champion.all.w20, "w5": champion.all.w5, "mdape": champion.all.mdape},
+        metrics={name: metrics[name] for name in ("w20", "w5", "mdape")},
         published_at=datetime.now(UTC),
     )

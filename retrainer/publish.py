@@ -1,24 +1,31 @@
-"""Publishing: write the artifact, decide whether production moves to it, and move the pointer."""
+"""Publishing: write the artifact, ask the one in production, and move the pointer."""
 
 import platform
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from importlib.metadata import version as installed
 from pathlib import Path
 from shutil import copyfile
 
+import msgspec
 import numpy as np
 import structlog
 
 from predictor import artifact as artifacts
 from predictor.artifact import Artifact
 from predictor.features import matrix
+from predictor.jobs import Floats
+from predictor.kernel import Rows
 from predictor.manifest import ArtifactError, Manifest
+from predictor.model import GRAPH_FILE, StructuredModel, save_arrays
+from predictor.model import load as load_model
 from predictor.snapshot import Snapshot
 from predictor.store import ArtifactStore, Pointer
+from predictor.structured import rows_of
+from predictor.structured_fit import renewed
 from retrainer.compare import Comparison
-from retrainer.evaluate import Scores, scores
+from retrainer.evaluate import Scores
+from retrainer.partitions import day_number
 from retrainer.training import Data
 from retrainer.window import Window
 from schemas.hardware import Catalog
@@ -28,26 +35,10 @@ log = structlog.get_logger(__name__)
 LIBRARIES = ("numpy", "onnx", "onnxruntime", "pandas", "scikit-learn")
 
 
-@dataclass(frozen=True)
-class Decision:
-    """Whether production moves to the new artifact, and why."""
-
-    promote: bool
-    reason: str
-
-
-def write(
-    comparison: Comparison,
-    window: Window,
-    snapshot: Snapshot,
-    fences: dict[str, int],
-    catalog: Catalog,
-    target: str,
-    folder: Path,
-) -> Path:
-    """Write the champion, its snapshot and the catalog as one artifact under `folder`."""
+def manifest(comparison: Comparison, window: Window, fences: dict[str, int], catalog: Catalog, target: str) -> Manifest:
+    """Manifest of the champion."""
     features = matrix.names(comparison.vocabulary)
-    manifest = Manifest(
+    return Manifest(
         version="",
         target=target,
         created_at=datetime.now(UTC).replace(microsecond=0),
@@ -68,12 +59,46 @@ def write(
         files={},
     )
 
+
+def renewed_manifest(serving: Artifact, window: Window, fences: dict[str, int], catalog: Catalog) -> Manifest:
+    """Manifest of the model in production with the history of this window."""
+    return msgspec.structs.replace(
+        serving.manifest,
+        created_at=datetime.now(UTC).replace(microsecond=0),
+        window_to=window.last.isoformat(),
+        catalog_digest=catalog.digest,
+        fences=fences,
+        files={},
+    )
+
+
+def write(about: Manifest, model: Path, window: Window, snapshot: Snapshot, catalog: Catalog, folder: Path) -> Path:
+    """Write a model, the history of everything up to the night, and the catalog as one artifact under `folder`.
+
+    Parameters
+    ----------
+    model
+        Holds the files of the model's serving form. A structured model has a history of its own, of what it was
+        trained on: it takes in the held-out attempts, or a launch would not see the day before.
+    """
+
     def write_files(draft: Path) -> None:
-        for path in comparison.folder.iterdir():
-            copyfile(path, draft / path.name)
+        loaded = load_model(model, len(about.features))
+        if isinstance(loaded, StructuredModel):
+            save_arrays(draft, renewed(loaded.structured, *_attempts(window)).arrays())
+        else:
+            copyfile(model / GRAPH_FILE, draft / GRAPH_FILE)
         snapshot.save(draft)
 
-    return artifacts.write(folder, manifest, catalog, write_files)
+    return artifacts.write(folder, about, catalog, write_files)
+
+
+def _attempts(window: Window) -> tuple[Rows, Floats]:
+    """All attempts of a window, with (n,) ln of the target."""
+    parts = window.training, window.held_out
+    columns = [rows_of(part.pairs.jobs, part.pairs.job, part.pairs.hardware_type) for part in parts]
+    rows = {name: np.concatenate([column[name] for column in columns]) for name in columns[0]}
+    return rows, np.concatenate([part.y for part in parts])
 
 
 def production(store: ArtifactStore, target: str) -> Artifact | None:
@@ -88,50 +113,16 @@ def production(store: ArtifactStore, target: str) -> Artifact | None:
         return None
 
 
-def served_scores(artifact: Artifact, held_out: Data) -> Scores | None:
-    """How an artifact's model predicts the held-out attempts.
+def served(artifact: Artifact, held_out: Data) -> Floats:
+    """(n,) samples/s that an artifact's model predicts of the held-out attempts.
 
-    History is what was known at each launch, as for the new model. The artifact's own snapshot will not do: that
-    of a night that is run again, or of the day before where two days are held out, holds their outcomes.
+    History is what was known at each launch, as for the new model. An attempt of a day that the artifact was made of
+    is NaN: of a night that is run again, or of the day before where two days are held out, it knows the outcomes.
     """
     pairs = replace(held_out.pairs, table=artifact.table)
-    predicted = np.exp(artifact.model.predict(pairs, artifact.matrix(pairs)).mean)
-    return scores(predicted, np.exp(held_out.y))
-
-
-def overtaken(serving: Artifact | None, window: Window) -> list[str]:
-    """Why a night of the past must not move production."""
-    if serving is None or serving.manifest.window_to <= window.last.isoformat():
-        return []
-    return [f"production was made of attempts up to {serving.manifest.window_to}, later than {window.last}"]
-
-
-def decide(
-    comparison: Comparison, serving: Scores | None, pointer: Pointer | None, margin: float, doubts: Sequence[str] = ()
-) -> Decision:
-    """The promotion gate.
-
-    Parameters
-    ----------
-    serving
-        Scores of the model in production on the same attempts.
-    margin
-        Points of w20 that the new model may be worse by.
-    doubts
-        Why production should stay where it is, whatever the scores.
-    """
-    found = comparison.champion.all
-    assert found is not None
-    if pointer and pointer.pinned:
-        return Decision(False, f"production is pinned to {pointer.version}")
-    if doubts:
-        return Decision(False, "; ".join(doubts))
-    if serving and found.w20 < serving.w20 - margin:
-        return Decision(False, f"w20 {found.w20} is worse than production's {serving.w20} by more than {margin}")
-    beaten, baseline = comparison.champion_on_lookup, comparison.lookup
-    if baseline and beaten and beaten.w20 < baseline.w20 - margin:
-        return Decision(False, f"w20 {beaten.w20} is worse than the lookup table's {baseline.w20} where it answers")
-    return Decision(True, f"w20 {found.w20} on {found.n} held-out attempts, production {serving and serving.w20}")
+    mean = artifact.model.predict(pairs, artifact.matrix(pairs)).mean
+    since = day_number(date.fromisoformat(artifact.manifest.window_to)) + 1
+    return np.where(held_out.submitted_day < since, np.nan, np.exp(mean))
 
 
 def move(store: ArtifactStore, target: str, version: str, reason: str, pointer: Pointer | None) -> Pointer:

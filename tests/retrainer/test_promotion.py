@@ -1,0 +1,122 @@
+"""The promotion gate, and what production becomes where the new model loses."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from predictor import artifact as artifacts
+from predictor.features.history import Imputed
+from predictor.interval import Interval
+from predictor.jobs import Floats
+from predictor.model import StructuredModel
+from predictor.store import LocalStore, Pointer
+from predictor.vocabulary import Vocabulary
+from retrainer.compare import Comparison, Row
+from retrainer.evaluate import scores
+from retrainer.night import Night, Plan, Report
+from retrainer.partitions import Partitions
+from retrainer.promotion import Decision, decide
+from retrainer.recipes import RECIPES
+from retrainer.training import Data
+from schemas.events import THROUGHPUT, ArtifactPublished
+from tests.artifacts import NIGHT, past
+from tests.builders import CATALOG
+
+MEASURED = np.full(1000, 100.0)
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def right(share: float) -> Floats:
+    """Predictions of which `share` of the first are within 20%."""
+    return np.where(np.arange(len(MEASURED)) < share * len(MEASURED), 110.0, 150.0)
+
+
+def decided(new: float, serving: Floats, lookup: Floats, pinned: bool = False, size: int = 1000) -> Decision:
+    predicted, kept = right(new), np.arange(len(MEASURED)) % (len(MEASURED) // size) == 0
+    row = Row("boosted", 1.0, all=scores(predicted[kept], MEASURED[kept]))
+    made = Comparison(
+        vocabulary=Vocabulary(),
+        imputed=Imputed(),
+        table=[row],
+        champion=row,
+        folder=Path(),
+        interval=Interval(0.8, 0.1, {}),
+        ranges={},
+        lookup=None,
+        champion_on_lookup=None,
+        predicted=predicted[kept],
+        looked_up=lookup[kept],
+    )
+    pointer = Pointer(version="v", reason="r", moved_at=AT, pinned=pinned)
+    return decide(made, serving[kept], MEASURED[kept], pointer, margin=1.0)
+
+
+NONE = np.full(1000, np.nan)
+
+
+@pytest.mark.parametrize(
+    ("serving", "lookup", "promote", "renew"),
+    [
+        (NONE, right(0.5), True, False),
+        (right(0.81), right(0.5), True, False),
+        (right(0.815), right(0.5), True, False),  # 1.5 points, of which chance may be 0.6
+        (right(0.83), right(0.5), False, True),  # 3.0 points, 0.9 by chance
+        (right(0.7), right(0.83), False, False),
+        (right(0.7), np.where(np.arange(1000) < 500, right(0.9), np.nan), True, False),  # nothing to choose there
+    ],
+)
+def test_the_gate(serving: Floats, lookup: Floats, promote: bool, renew: bool) -> None:
+    decision = decided(0.8, serving, lookup)
+    assert (decision.promote, decision.renew) == (promote, renew)
+    assert decision.reason
+    assert not decided(0.8, serving, lookup, pinned=True).promote
+
+
+def test_a_few_attempts_cannot_tell_what_many_can() -> None:
+    assert decided(0.8, right(0.83), NONE).renew
+    assert decided(0.8, right(0.83), NONE, size=100).promote
+
+
+class Blind:
+    """A recipe that has learned nothing."""
+
+    def __init__(self) -> None:
+        self._trees = RECIPES["boosted"](1)
+
+    def fit(self, data: Data, features: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> None:
+        self._trees.fit(replace(data, y=np.zeros_like(data.y)), features)
+
+    def save(self, folder: Path) -> None:
+        self._trees.save(folder)
+
+
+@pytest.mark.parametrize("recipe", ["boosted", "structured"])
+def test_where_the_new_model_loses_production_keeps_its_own_and_gets_new_history(
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[ArtifactPublished] = []
+    partitions, store = Partitions(tmp_path / "partitions"), LocalStore(tmp_path / "artifacts")
+    attempts = past(days=11, a_day=30)
+    partitions.absorb(attempts)
+    nights = Night(partitions, store, CATALOG, announce=told.append)
+    plan = Plan(night=NIGHT, recipes=(recipe,))
+    first = nights.run(plan)
+    monkeypatch.setitem(RECIPES, "blind", lambda n_jobs: Blind())
+    second: Report = nights.run(replace(plan, night=NIGHT + timedelta(days=1), recipes=("blind",)))
+    assert (first.promoted, second.promoted) == (True, False)
+    pointer = store.pointer(THROUGHPUT)
+    assert pointer is not None
+    assert (pointer.version, pointer.previous) == (second.renewed, first.artifact)
+    assert [(one.artifact, one.promoted) for one in told[1:]] == [(second.artifact, False), (second.renewed, True)]
+    old, new = (artifacts.load(store.folder(THROUGHPUT, name)) for name in (first.artifact, pointer.version))
+    assert (old.manifest.window_to, new.manifest.window_to) == ("2026-03-10", "2026-03-11")
+    assert new.manifest.recipe == recipe
+    count = new.snapshot.statistics[:, 0].sum() - old.snapshot.statistics[:, 0].sum()
+    assert count == 3 * len([one for one in attempts if one.completed.finished_at.date() == NIGHT])
+    if isinstance(old.model, StructuredModel) and isinstance(new.model, StructuredModel):
+        latest = [model.structured.history.statistics[0][:, -1].max() for model in (old.model, new.model)]
+        midnight = datetime.combine(NIGHT, time(), UTC).timestamp() / 86_400
+        assert latest == [midnight - 1, midnight], "each took in the day that it was judged on"
