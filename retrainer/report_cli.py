@@ -26,11 +26,16 @@ def report(
         datetime | None,
         typer.Option(formats=["%Y-%m-%d"], help="Day on which routing began, after days in shadow: adds the saving."),
     ] = None,
+    as_png: Annotated[
+        bool, typer.Option("--png", help="Each figure as PNG too, in a folder of the file's name (needs leap[png]).")
+    ] = False,
     target: Annotated[str, typer.Option(help="Prediction target.")] = THROUGHPUT,
 ) -> None:
     """Write what a night or a replay found: figures, tables, the lookup table beside Leap, the worst families."""
     from retrainer.partitions import Partitions
+    from retrainer.report.figures import figures
     from retrainer.report.page import page
+    from retrainer.report.png import NoRenderer, pictures
     from retrainer.report.rows import of_night, of_replay
     from retrainer.saving_rows import saving_since
     from schemas.hardware import load_catalog
@@ -48,10 +53,16 @@ def report(
                 catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
                 saved = saving_since(partitions, store, catalog, target, routed_since.date(), day.date())
                 subject = replace(subject, saving=saved)
-        out.write_text(page(subject), encoding="utf-8")
+        drawn = list(figures(subject))
+        out.write_text(page(subject, drawn), encoding="utf-8")
+        if as_png:
+            folder = out.with_suffix("")
+            folder.mkdir(exist_ok=True)
+            for name, data in pictures(drawn):
+                (folder / name).write_bytes(data)
     except (FileNotFoundError, ArtifactError) as error:
         raise fail(f"{error}; `leap retrain` makes a night, `leap replay --folder` a replay") from None
-    except ValueError as error:
+    except (ValueError, NoRenderer) as error:
         raise fail(str(error)) from None
     print(out)
 

@@ -36,8 +36,10 @@ def past(days: int = 10, a_day: int = 60, seed: int = 0) -> list[JobAttempt]:
     return made
 
 
-def night_over(root: Path, attempts: list[JobAttempt], night: date = NIGHT) -> tuple[LocalStore, Report]:
+def night_over(
+    root: Path, attempts: list[JobAttempt], night: date = NIGHT, recipe: str = "boosted"
+) -> tuple[LocalStore, Report]:
     """Run a night over attempts; returns the store and the report."""
     partitions, store = Partitions(root / "partitions"), LocalStore(root / "artifacts")
     partitions.absorb(attempts)
-    return store, Night(partitions, store, CATALOG).run(Plan(night=night, recipes=("boosted",)))
+    return store, Night(partitions, store, CATALOG).run(Plan(night=night, recipes=(recipe,)))

@@ -144,20 +144,21 @@ def categories(subject: Subject) -> Figure | None:
     if not found:
         return None
     return Figure(
-        "Importance by category: points of w20 lost when its features are shuffled together",
-        f"Without {found[0][0]} the model loses {found[0][1]:.1f} points, more than without any other category.",
+        "Importance by category: points of w20 lost when attempts exchange all of it",
+        f"With another attempt's {found[0][0]} the model loses {found[0][1]:.1f} points, more than with any other "
+        "category.",
         svg.bars([(name, loss, f"{loss:.1f}") for name, loss in found]),
     )
 
 
 def importance(subject: Subject) -> Figure | None:
-    """Importance by permutation, the most important features."""
+    """Importance by permutation, the most important features or inputs."""
     found = by_feature(subject)[:SHOWN]
     if not found:
         return None
     return Figure(
-        "Importance by permutation: points of w20 lost when one feature is shuffled",
-        f"The most important single feature is {found[0][0]}, worth {found[0][1]:.1f} points.",
+        "Importance by permutation: points of w20 lost when attempts exchange one thing",
+        f"The most important single thing is {found[0][0]}, worth {found[0][1]:.1f} points.",
         svg.bars([(name, loss, f"{loss:.1f}") for name, loss in found]),
     )
 

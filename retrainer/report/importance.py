@@ -1,55 +1,102 @@
-"""Importance by permutation (Breiman 2001, Random Forests): what w20 loses when a feature is shuffled."""
+"""Importance by permutation (Breiman 2001, Random Forests): what w20 loses when attempts exchange something.
 
-from collections.abc import Mapping, Sequence
+Inputs are exchanged before features are made of them: so any model can be asked, and what follows from an input (its
+ratios, its history) goes with it. Of trees single features are asked too, as the paper does.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
-from predictor.features import matrix
-from predictor.features.matrix import Matrix
+from predictor.artifact import Artifact
+from predictor.features.matrix import Pairs
+from predictor.jobs import NAMES, NUMBERS, Floats, Indices
+from predictor.model import TreesModel
 from retrainer.report.rows import Subject
+from retrainer.training import Data
+from retrainer.twin import COLUMNS
 
 ROWS = 600
 REPEATS = 2
+#: Category to its inputs: numbers and names of a configuration, and what else tells one attempt from another.
+CATEGORIES: dict[str, tuple[str, ...]] = {
+    "scale": NUMBERS,
+    "architecture": ("architecture",),
+    "hardware": ("hardware_type",),
+    "history": ("family",),
+    "names": ("model_type", *NAMES, "extra"),
+}
+LABELS = {"family": "family, and its history"}
 
-
-def by_feature(subject: Subject) -> list[tuple[str, float]]:
-    """Feature to points of w20 lost, most important first; empty for a replay."""
-    return _losses(subject, {name: (name,) for name in _names(subject)})
+What = TypeVar("What")
 
 
 def by_category(subject: Subject) -> list[tuple[str, float]]:
-    """The same for all features of a category shuffled together."""
-    return _losses(subject, matrix.categories(subject.artifact.manifest.vocabulary) if subject.artifact else {})
+    """Category to points of w20 lost, most important first; empty for a replay."""
+    return _by_inputs(subject, CATEGORIES)
 
 
-def _names(subject: Subject) -> tuple[str, ...]:
-    return subject.artifact.manifest.features if subject.artifact else ()
+def by_feature(subject: Subject) -> list[tuple[str, float]]:
+    """The same for features one by one, or for inputs where the model does not take features."""
+    if subject.artifact is None or not isinstance(subject.artifact.model, TreesModel):
+        inputs = [name for names in CATEGORIES.values() for name in names]
+        return _by_inputs(subject, {LABELS.get(name, name.replace("_", " ")): (name,) for name in inputs})
+    columns = {name: column for column, name in enumerate(subject.artifact.manifest.features)}
+
+    def exchanged(artifact: Artifact, data: Data, column: int, order: Indices) -> Floats:
+        features = artifact.matrix(data.pairs)
+        features[:, column] = features[order, column]
+        return artifact.model.predict(data.pairs, features).mean
+
+    return _losses(subject, columns, exchanged)
 
 
-def _losses(subject: Subject, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, float]]:
-    """Mean over repeats. Experts that look into the history or the job itself see what is in the matrix only."""
+def exchange(pairs: Pairs, inputs: Sequence[str], order: Indices) -> Pairs:
+    """Pairs, one an attempt, each with these inputs of the attempt at `order`, and the history that they lead to."""
+    other, numbers, names = pairs.jobs.take(order), pairs.jobs.numbers.copy(), pairs.jobs.names.copy()
+    whole: dict[str, Any] = {}
+    for name in inputs:
+        if name in NUMBERS:
+            numbers[:, NUMBERS.index(name)] = other.number(name)
+        elif name in NAMES:
+            names[:, NAMES.index(name)] = other.names[:, NAMES.index(name)]
+        elif name != "hardware_type":
+            whole[name] = getattr(other, name)
+    return Pairs(
+        jobs=replace(pairs.jobs, numbers=numbers, names=names, **whole),
+        table=pairs.table,
+        job=pairs.job,
+        hardware_type=pairs.hardware_type[order] if "hardware_type" in inputs else pairs.hardware_type,
+        found={kind: found[order] if {*COLUMNS[kind]} & {*inputs} else found for kind, found in pairs.found.items()},
+    )
+
+
+def _by_inputs(subject: Subject, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, float]]:
+    def exchanged(artifact: Artifact, data: Data, inputs: Sequence[str], order: Indices) -> Floats:
+        pairs = exchange(data.pairs, inputs, order)
+        return artifact.model.predict(pairs, artifact.matrix(pairs)).mean
+
+    return _losses(subject, groups, exchanged)
+
+
+def _losses(
+    subject: Subject, groups: Mapping[str, What], exchanged: Callable[[Artifact, Data, What, Indices], Floats]
+) -> list[tuple[str, float]]:
+    """Mean over repeats, without what changes nothing."""
     if subject.artifact is None or subject.held_out is None:
         return []
     artifact, data = subject.artifact, subject.held_out
     data = data.where(np.arange(len(data)) % max(1, len(data) // ROWS) == 0)
-    features = artifact.matrix(data.pairs)
 
-    def w20(changed: Matrix) -> float:
-        mean = artifact.model.predict(data.pairs, changed).mean
+    def w20(mean: Floats) -> float:
         return 100.0 * float(np.mean(np.abs(np.expm1(mean - data.y)) <= 0.2))
 
-    whole, rng = w20(features), np.random.default_rng(0)
-    place = {name: column for column, name in enumerate(artifact.manifest.features)}
-    losses = {}
-    for group, names in groups.items():
-        columns = [place[name] for name in names if name in place]
-        if not columns or not (np.ptp(np.nan_to_num(features[:, columns]), axis=0) > 0).any():
-            continue
-        found = []
-        for _ in range(REPEATS):
-            changed = features.copy()
-            changed[:, columns] = changed[rng.permutation(len(changed))][:, columns]
-            found.append(whole - w20(changed))
-        losses[group] = float(np.mean(found))
-    # All zero is a model that does not look at the matrix, of which shuffling it says nothing.
-    return sorted(losses.items(), key=lambda item: -item[1]) if any(losses.values()) else []
+    whole, rng = w20(artifact.model.predict(data.pairs, artifact.matrix(data.pairs)).mean), np.random.default_rng(0)
+    orders = [rng.permutation(len(data)) for _ in range(REPEATS)]
+    losses = {
+        name: float(np.mean([whole - w20(exchanged(artifact, data, what, order)) for order in orders]))
+        for name, what in groups.items()
+    }
+    return sorted(((name, loss) for name, loss in losses.items() if loss), key=lambda item: -item[1])

@@ -1,20 +1,20 @@
 """One HTML file that needs nothing else: no script, no font, no network."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
 
 from retrainer.report import svg
-from retrainer.report.figures import Figure, figures
+from retrainer.report.figures import Figure
 from retrainer.report.rows import Subject
 from retrainer.report.tables import Table, tables
 from retrainer.saving import Saving
 
 
-def page(subject: Subject) -> str:
-    """The report as HTML text."""
+def page(subject: Subject, drawn: Sequence[Figure]) -> str:
+    """The report as HTML text, with the figures that were drawn of the subject."""
     style = resources.files("retrainer.report").joinpath("report.css").read_text(encoding="utf-8")
-    drawn, made = list(figures(subject)), list(tables(subject))
+    made = list(tables(subject))
     contents = [("saving", "What routing has saved")] if subject.saving else []
     contents += [(f"figure-{number}", one.title) for number, one in enumerate(drawn)]
     contents += [(f"table-{number}", one.caption) for number, one in enumerate(made)]
@@ -24,13 +24,14 @@ def page(subject: Subject) -> str:
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>Leap: {escape(subject.title)}</title><link rel="icon" href="data:,"><style>{style}</style></head>\n'
-        f"<body><main>\n<h1>{escape(subject.title)}</h1>\n{paragraphs}\n"
-        f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n'
+        f'<body><a class="skip" href="#content">Skip the contents</a><main>\n<h1>{escape(subject.title)}</h1>\n'
+        f"{paragraphs}\n"
+        f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n<div id="content" tabindex="-1">\n'
         + _saving(subject.saving)
         + "\n".join(_figure(number, one) for number, one in enumerate(drawn))
         + "\n"
         + "\n".join(_table(number, one) for number, one in enumerate(made))
-        + "\n</main></body>\n</html>\n"
+        + "\n</div></main></body>\n</html>\n"
     )
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from predictor.features.history import STATISTICS
 from retrainer.evaluate import Scores, scores
+from retrainer.report.choices import choices
 from retrainer.report.rows import Subject, observations
 
 SHOWN = 25
@@ -34,6 +35,22 @@ def tables(subject: Subject) -> Iterator[Table]:
     yield Table("Leap and the lookup table", ("", *SCORES, "coverage"), list(_beside(subject)))
     if subject.report:
         yield Table("Recipes, on the same attempts", ("recipe", *SCORES, "seconds"), list(_recipes(subject)))
+    chosen = [
+        (
+            f"same {name}",
+            f"{one.jobs:,}",
+            f"{one.types:.1f}",
+            f"{one.tau:.2f}",
+            *(f"{lost:.1f}" for lost in (one.regret, one.cheapest, one.at_random)),
+        )
+        for name, one in choices(subject)
+    ]
+    if chosen:
+        yield Table(
+            "The choice, on jobs that ran on several hardware types: throughput per cost lost against the best, %",
+            ("job", "jobs", "types each", "rank correlation", "Leap's first choice", "the cheapest", "any"),
+            chosen,
+        )
     yield _grouped("By hardware type", rows, "hardware_type")
     yield _grouped("By model type, the most frequent", rows, "model_type")
     yield Table(
