@@ -68,5 +68,5 @@ def test_a_running_worker_is_switched_and_its_lists_are_explained(
 
     explain(answer.attempt_id)
     told = capsys.readouterr().out
-    assert told.startswith(f"{answer.attempt_id}: family team/job-3x, model type model-3\n")
+    assert f"{answer.attempt_id}: family team/job-3x, model type model-3\n" in told
     assert f"1. {answer.ranked[0].hardware_type}\n" in told
