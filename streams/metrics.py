@@ -76,6 +76,12 @@ REBALANCES = counter(
     "Growing without workers coming and going: they die, or take longer than max.poll.interval.ms.",
     ["worker"],
 )
+REWINDS = counter(
+    "leap_rewinds_total",
+    "Times that a store lacked what had been committed, so that partitions were read again.",
+    "After a failover or a restored store this is the cure; growing without one: look at the store's persistence.",
+    ["worker"],
+)
 COMMITS_REFUSED = counter(
     "leap_commits_refused_total",
     "Commits refused because the partitions moved meanwhile; their messages come again elsewhere.",
@@ -138,8 +144,9 @@ NIGHT_FAILURES = counter(
 LIVE_SHARE = gauge(
     "leap_live_share",
     "Share of the last day, 0 to 1: `w20`, `w10`, `w5` of finished attempts, `coverage`, `ranked` lists, "
-    "`attempts_ranked`, `hours_ranked`, `first_choice`, `interval`.",
-    "w20 falling: see the page for the model or hardware type that fell; ranked falling: see leap_live_no_opinion.",
+    "`attempts_ranked`, `hours_ranked`, `first_choice`, `interval`, `skew` of the history served.",
+    "w20 falling: see the page for the model or hardware type that fell; ranked falling: see leap_live_no_opinion; "
+    "skew above 0: no night for a day and a half, or `leap history audit` finds a fault.",
     ["what"],
 )
 LIVE_RATIO = gauge(

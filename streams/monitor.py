@@ -15,6 +15,7 @@ import numpy as np
 
 from schemas.events import SUCCEEDED, THROUGHPUT, JobAllocated, JobCompleted, PreferenceList
 from streams.fleet.ceilings import Accuracy, accuracy
+from streams.monitor_skew import Finished, Served, served
 
 DAY_S = 86_400.0
 HOUR_S = 3600.0
@@ -37,6 +38,7 @@ class _Attempt:
     outcome: str = ""
     model_type: str = ""
     first: str = ""
+    served: Served | None = None
     predicted: dict[str, Bounds] = field(default_factory=dict)
     allocated_at: float = -math.inf
     allocated: str = ""
@@ -79,6 +81,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
         Predicted against measured, of the finished attempts that have both.
     scored, coverage, interval
         How many those are, their share of the attempts with a measurement, and the share within the interval.
+    compared, skew
+        Lists whose family is known to have finished an attempt long enough before, and the share of them that were
+        served another history.
     hourly
         Hours before `until`, oldest first, and w20 of what finished in each.
     model_types, hardware_types
@@ -97,6 +102,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     scored: int
     coverage: float | None
     interval: float | None
+    compared: int
+    skew: float | None
     hourly: tuple[tuple[int, float], ...]
     model_types: tuple[tuple[str, int, float], ...]
     hardware_types: tuple[tuple[str, int, float], ...]
@@ -114,6 +121,7 @@ class Monitor:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._attempts: dict[str, _Attempt] = {}
+        self._finished = Finished()
         self._newest = -math.inf
 
     def __len__(self) -> int:
@@ -122,9 +130,12 @@ class Monitor:
     def add(self, event: Part) -> None:
         """Take one part; one that is older than the window, or lies in the future, is passed over."""
         at = _time(event)
-        horizon = DAY_S if isinstance(event, JobCompleted) else WAIT_S
-        if at > self._clock() + FUTURE_S or at < self._newest - horizon:
+        if at > self._clock() + FUTURE_S or at < self._newest - WAIT_S:
             return
+        if isinstance(event, JobCompleted):
+            self._finished.add(event, at)
+            if at < self._newest - DAY_S:
+                return
         self._newest = max(self._newest, at)
         attempt = self._attempts.setdefault(event.attempt_id, _Attempt())
         _merge(attempt, event, at)
@@ -142,6 +153,7 @@ class Monitor:
         measured = [one for one in finished if one.measured > 0]
         scored = [one for one in measured if one.bounds[0] > 0]
         bounded = [one for one in scored if one.bounds[1] > 0]
+        compared, wrong = self._finished.skew(one.served for one in listed if one.served)
         return Figures(
             until=self._newest if attempts else 0.0,
             lists=len(listed),
@@ -155,6 +167,8 @@ class Monitor:
             scored=len(scored),
             coverage=_share(one.bounds[0] > 0 for one in measured),
             interval=_share(one.bounds[1] <= one.measured <= one.bounds[2] for one in bounded),
+            compared=compared,
+            skew=round(100.0 * wrong / compared, 2) if compared else None,
             hourly=_hourly(scored, self._newest),
             model_types=_by(scored, [one.model_type for one in scored]),
             hardware_types=_by(scored, [one.ran_on for one in scored]),
@@ -162,6 +176,7 @@ class Monitor:
 
     def _forget(self) -> None:
         day, wait = self._newest - DAY_S, self._newest - WAIT_S
+        self._finished.forget(wait)
         self._attempts = {
             name: one
             for name, one in self._attempts.items()
@@ -187,6 +202,7 @@ def _merge(attempt: _Attempt, event: Part, at: float) -> None:
             attempt.outcome = "" if event.ranked else (event.no_opinion or "").partition(":")[0]
             attempt.model_type = event.model_type
             attempt.first = event.ranked[0].hardware_type if event.ranked else ""
+            attempt.served = served(event, at)
             attempt.predicted = {
                 one.hardware_type: (one.throughput, one.lower or math.nan, one.upper or math.nan)
                 for one in event.ranked

@@ -210,6 +210,7 @@ def _tell(found: Figures) -> None:
         "hours_ranked": found.hours_ranked,
         "first_choice": found.first_choice,
         "interval": found.interval,
+        "skew": found.skew,
     }
     if found.accuracy:
         shares |= {"w20": found.accuracy.w20, "w10": found.accuracy.w10, "w5": found.accuracy.w5}

@@ -1,14 +1,17 @@
 """The monitor's figures worked out by hand; duplicates and any order of events give the same."""
 
+import math
 import random
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.events import SUCCEEDED, THROUGHPUT, JobAllocated, JobCompleted, PreferenceList, RankedCandidate
 from streams import monitor as module
+from streams import monitor_skew
 from streams.monitor import Monitor, Part
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -142,3 +145,51 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST", 10)
     monitor = told([completed(f"c{number}", "fast", 1.0) for number in range(50)])
     assert len(monitor) == 10
+
+
+def launched(name: str, last: float | None, at: datetime = NOW) -> PreferenceList:
+    """A list that was served `last` as the latest ln throughput of the family ``j``."""
+    served = {"family_last": (last or 4.2,) * 2, "family_cold": (float(last is None),) * 2}
+    made = listed(name, ("fast", 1.0), ("slow", 1.0), at=at)
+    return msgspec.structs.replace(made, family="j", served_history=served)
+
+
+@pytest.mark.parametrize(
+    ("last", "skew"),
+    [
+        (math.log(100.0), 0.0),  # the newest that had to be known
+        (math.log(110.0), 0.0),  # one of yesterday evening, which an artifact of last night knows
+        (math.log(90.0), 100.0),  # an older one: the newest was missed
+        (math.log(120.0), 100.0),  # one that finished after the list
+        (math.log(77.0), 100.0),  # none of its attempts
+        (None, 100.0),  # as if it had never run
+    ],
+)
+def test_live_skew(last: float | None, skew: float) -> None:
+    events: list[Part] = [
+        completed("a", "fast", 90.0, at=NOW - 60 * HOUR),
+        completed("b", "fast", 100.0, at=NOW - 40 * HOUR),
+        completed("c", "fast", 110.0, at=NOW - 14 * HOUR),
+        completed("d", "fast", 120.0, at=NOW + HOUR / 2),
+        completed("failed", "fast", 77.0, at=NOW - 39 * HOUR, status="failed"),
+        launched("asked", last),
+        listed("none", why="switched off"),
+    ]
+    for order in (events, events[::-1], events * 2):
+        found = told(order).figures()
+        assert (found.compared, found.skew) == (1, skew)
+
+
+def test_a_family_that_ran_only_lately_is_not_compared() -> None:
+    found = told([completed("c", "fast", 110.0, at=NOW - 14 * HOUR), launched("asked", None)]).figures()
+    assert (found.compared, found.skew) == (0, None)
+
+
+def test_what_finished_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor_skew, "MOST", 10)
+    events = [
+        msgspec.structs.replace(completed(f"c{n}", "fast", 1.0, at=NOW - 40 * HOUR), job_name=f"job-{chr(97 + n)}")
+        for n in range(20)
+    ]
+    lists = [msgspec.structs.replace(launched(f"l{n}", 0.0), family=f"job-{chr(97 + n)}") for n in range(20)]
+    assert told([*events, *lists]).figures().compared == 10
