@@ -1,4 +1,5 @@
-# One image for every worker and the nightly retrain: docker build -t leap . && docker run leap --help
+# One image for every worker and the night: docker build -t leap . && docker run --rm leap --help
+# It runs with a read-only root file system: what is written goes to /var/lib/leap and /tmp.
 FROM python:3.11-slim AS build
 WORKDIR /src
 COPY requirements.lock .
@@ -9,13 +10,17 @@ COPY schemas schemas
 COPY predictor predictor
 COPY streams streams
 COPY retrainer retrainer
-RUN python -m venv /leap && /leap/bin/pip install -q --no-index --find-links /wheels '.[retrainer]'
+RUN python -m venv --without-pip /leap \
+    && pip --python /leap/bin/python install -q --no-index --find-links /wheels '.[retrainer,s3]'
 
 FROM python:3.11-slim
+RUN useradd --uid 1000 --home-dir /var/lib/leap --create-home leap
 COPY --from=build /leap /leap
-RUN useradd --uid 1000 leap && mkdir /var/lib/leap && chown leap /var/lib/leap
-USER leap
+USER 1000:1000
 WORKDIR /var/lib/leap
-ENV OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+ENV OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 LEAP_METRICS_PORT=8000
+EXPOSE 8000
+HEALTHCHECK --interval=15s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["/leap/bin/python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/livez')"]
 ENTRYPOINT ["/leap/bin/leap"]
 CMD ["--help"]

@@ -18,6 +18,11 @@ check: .venv/ready
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/leap schemas check
+	.venv/bin/docker-compose --profile everything config --quiet
+	for overlay in deploy/kubernetes/overlays/*; do \
+	    .venv/bin/kubectl kustomize $$overlay >.venv/rendered.yaml && \
+	    .venv/bin/kubernetes-validate --quiet --strict .venv/rendered.yaml || exit 1; \
+	done
 
 .venv/ready: requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv

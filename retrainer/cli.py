@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -59,8 +60,10 @@ def retrain(
     from retrainer.night import DEFAULT_RECIPES, Plan, report_name
     from retrainer.partitions import Partitions
     from retrainer.schedule import alone, run_daily
+    from streams.health import health_server
     from streams.history import TARGETS
     from streams.logs import configure
+    from streams.progress import Progress
     from streams.topics_cli import read_settings
 
     configure()
@@ -86,7 +89,8 @@ def retrain(
         return [name for name in targets if not partitions.files.names(report_name(name, day))]
 
     if every:
-        run_daily(lambda day: run(day, left(day)), lambda day: not left(day))
+        with health_server(settings.metrics_port, Progress()) if settings.metrics_port else nullcontext():
+            run_daily(lambda day: run(day, left(day)), lambda day: not left(day))
     try:
         reports = run(plan.night, targets)
     except (Busy, NightFailed) as error:

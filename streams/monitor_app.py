@@ -160,6 +160,7 @@ class LiveMonitor:
         except KafkaException as error:
             log.warning("ends of partitions unknown", worker=WORKER, error=str(error))
             return
+        metrics.BROKER_ANSWERED.labels(WORKER).set_to_current_time()
         self.progress.ends({(one.topic, one.partition): one.offset for one in ends})
         for (topic, partition), lag in self.progress.lag().items():
             metrics.LAG.labels(WORKER, topic, str(partition)).set(lag)

@@ -1,0 +1,83 @@
+"""The Dockerfile: what it copies is there, what it installs is whole, and what it starts and asks works."""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from streams.health import health_server
+from streams.progress import Progress
+from tests.deploy.compose import healthy, instructions
+from tests.services import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def copied() -> list[str]:
+    """What the build takes from the repository."""
+    return [
+        source
+        for name, rest in instructions()
+        if name == "COPY" and not rest.startswith("--from")
+        for source in rest.split()[:-1]
+    ]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel that is built of what the Dockerfile copies, and of nothing else."""
+    source = tmp_path_factory.mktemp("image")
+    for name in copied():
+        place, target = ROOT / name, source / name
+        if place.is_dir():
+            shutil.copytree(place, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copyfile(place, target)
+    command = ["pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(source), str(source)]
+    subprocess.run([sys.executable, "-m", *command], check=True)
+    [built] = source.glob("*.whl")
+    return zipfile.ZipFile(built)
+
+
+def test_the_image_holds_every_module_and_data_file(wheel: zipfile.ZipFile) -> None:
+    floors = [path for name in copied() for path in (ROOT / name).rglob("*") if path.is_file()]
+    files = {str(path.relative_to(ROOT)) for path in floors if "__pycache__" not in path.parts}
+    assert len(files) > 100
+    assert files - set(wheel.namelist()) == set()
+
+
+def test_the_image_installs_extras_that_are_declared() -> None:
+    [install] = [rest for name, rest in instructions() if name == "RUN" and "'.[" in rest]
+    extras = install.split("'.[")[1].split("]")[0].split(",")
+    assert set(extras) <= set(PROJECT["project"]["optional-dependencies"])
+    assert "s3" in extras, "artifacts and partitions may be on S3"
+
+
+def test_the_image_starts_the_command_as_nobody_special() -> None:
+    last = dict(instructions())
+    assert last["ENTRYPOINT"] == '["/leap/bin/leap"]'
+    assert PROJECT["project"]["scripts"] == {"leap": "leap:main"}
+    uid, gid = last["USER"].split(":")
+    assert int(uid) > 0 and int(gid) > 0, "Kubernetes can tell from a number alone that it is not root"
+
+
+def test_the_health_check_tells_a_worker_that_stalls() -> None:
+    now = 0.0
+    progress = Progress(lambda: now, stall_s=60)
+    with health_server(0, progress) as port:
+        progress.assigned([("t", 0)])
+        progress.ends({("t", 0): 5})
+        assert healthy(port)
+        now = 61.0
+        assert not healthy(port)
+    assert not healthy(port), "nobody is there"
+
+
+def test_what_is_not_needed_is_not_sent_to_the_build() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    assert {".git", ".venv", ".leap"} <= set(ignored)
+    assert not {Path(name).name for name in copied()} & set(ignored)
