@@ -1,0 +1,175 @@
+"""Estimators that stand elsewhere, behind the interface of a family."""
+
+from collections.abc import Sequence
+from copy import copy
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+import pandas as pd
+
+from predictor.boosted import BoostedTrees
+from predictor.cascade import BinnedCascade
+from predictor.features import architecture, configuration, hardware, history, matrix, ratios
+from predictor.features.matrix import Matrix
+from predictor.jobs import Floats
+from predictor.kernel import Rows
+from predictor.model import GRAPH_FILE, Prediction
+from predictor.model import load as load_model
+from predictor.structured import rows_of
+from predictor.vocabulary import Vocabulary
+from retrainer.backtest import ChainOfMedians
+from retrainer.evaluate import LookupTable
+from retrainer.export import export
+from retrainer.recipes import RECIPES
+from retrainer.training import Data, imputed_of, vocabulary_of
+from schemas.hardware import SPECIFICATIONS
+
+if TYPE_CHECKING:
+    from retrainer.ablation.rivals import Rival  # extra [ablation]
+
+#: Groups of columns of the feature matrix, in the order of the published steps. What joins hardware and model
+#: comes with the architecture, without which it is missing.
+GROUPS = ("configuration", "history", "ratios", "architecture", "finer history")
+
+
+def columns_of(groups: Sequence[str], vocabulary: Vocabulary) -> list[int]:
+    """Positions of the columns of some of `GROUPS`."""
+    of_family = tuple(name for name in history.FEATURES if name.startswith("family_") and "hardware" not in name)
+    names = {
+        "configuration": (*configuration.FEATURES, *SPECIFICATIONS, *vocabulary.features),
+        "history": of_family,
+        "ratios": ratios.FEATURES,
+        "architecture": (*architecture.NAMES, *hardware.JOINT),
+        "finer history": tuple(name for name in history.FEATURES if name not in of_family),
+    }
+    wanted = {name for group in groups for name in names[group]}
+    return [position for position, name in enumerate(matrix.names(vocabulary)) if name in wanted]
+
+
+class OverMatrix(Protocol):
+    """What learns from a feature matrix."""
+
+    def fit(self, X: Matrix, y: Floats) -> object:
+        """Learn from rows in time order."""
+
+    def predict(self, X: Matrix) -> Floats:
+        """ln throughput of each row."""
+
+
+class OnMatrix:
+    """A learner over groups of the columns of the feature matrix."""
+
+    learner: OverMatrix
+
+    def __init__(self, learner: OverMatrix, groups: Sequence[str] = GROUPS) -> None:
+        self.learner = learner
+        self.groups = groups
+
+    def fit(self, training: Data) -> "OnMatrix":
+        """See `Estimator`."""
+        self._vocabulary, self._imputed = vocabulary_of(training), imputed_of(training)
+        self._columns = columns_of(self.groups, self._vocabulary)
+        self.learner.fit(self._matrix(training), training.y)
+        return self
+
+    def predict(self, data: Data) -> Prediction:
+        """See `Estimator`."""
+        return Prediction(self.learner.predict(self._matrix(data)))
+
+    def _matrix(self, data: Data) -> Matrix:
+        whole = data.matrix(self._vocabulary, self._imputed)
+        return whole if len(self._columns) == whole.shape[1] else whole[:, self._columns]
+
+
+class Trees(OnMatrix):
+    """Trees that Leap can serve."""
+
+    learner: BoostedTrees | BinnedCascade
+
+    def save(self, folder: Path) -> None:
+        """See `Estimator`."""
+        (folder / GRAPH_FILE).write_bytes(export(self.learner))
+
+
+def combined_by(fitted: Trees, combination: Literal["mean", "median"]) -> Trees:
+    """The same fitted cascade, its experts combined in another way."""
+    other = copy(fitted)
+    other.learner = copy(fitted.learner).set_params(combination=combination)
+    return other
+
+
+class Tuned(OnMatrix):
+    """A rival library."""
+
+    learner: "Rival"
+
+    def save(self, folder: Path) -> None:
+        """See `Estimator`."""
+        self.learner.save(folder)
+
+
+class Published:
+    """A recipe of the night, judged as it serves: written, and read back."""
+
+    def __init__(self, recipe: str) -> None:
+        self._recipe = RECIPES[recipe](1)
+
+    def fit(self, training: Data) -> "Published":
+        """See `Estimator`."""
+        self._vocabulary, self._imputed = vocabulary_of(training), imputed_of(training)
+        self._features = training.matrix(self._vocabulary, self._imputed)
+        self._recipe.fit(training, self._features)
+        return self
+
+    def predict(self, data: Data) -> Prediction:
+        """See `Estimator`."""
+        with TemporaryDirectory() as folder:
+            self.save(Path(folder))
+            model = load_model(Path(folder), self._features.shape[1])
+            return model.predict(data.pairs, data.matrix(self._vocabulary, self._imputed))
+
+    def save(self, folder: Path) -> None:
+        """See `Estimator`."""
+        self._recipe.save(folder)
+
+
+class Lookup:
+    """The lookup table; it has no answer for most jobs."""
+
+    def fit(self, training: Data) -> "Lookup":
+        """See `Estimator`."""
+        self._table = LookupTable.learn(training.rows, np.exp(training.y))
+        return self
+
+    def predict(self, data: Data) -> Prediction:
+        """See `Estimator`."""
+        return Prediction(np.log(self._table.predict(data.rows)))
+
+    def save(self, folder: Path) -> None:
+        """See `Estimator`."""
+        self._table.medians.to_frame().to_parquet(folder / "lookup.parquet")
+
+
+class Chain:
+    """The chain of medians, from the most specific key to the most general."""
+
+    def fit(self, training: Data) -> "Chain":
+        """See `Estimator`."""
+        self._past = {**_rows(training), "y": training.y}
+        self._chain = ChainOfMedians().fit(_rows(training), training.y)
+        return self
+
+    def predict(self, data: Data) -> Prediction:
+        """See `Estimator`."""
+        return Prediction(self._chain.predict(_rows(data)))
+
+    def save(self, folder: Path) -> None:
+        """See `Estimator`."""
+        names = {name for key, _ in ChainOfMedians.KEYS for name in key}
+        pd.DataFrame({name: self._past[name] for name in (*names, "y")}).to_parquet(folder / "chain.parquet")
+
+
+def _rows(data: Data) -> Rows:
+    return rows_of(data.pairs.jobs, data.pairs.job, data.pairs.hardware_type)

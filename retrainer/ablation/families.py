@@ -1,0 +1,53 @@
+"""The families, declared in one place; ``leap ablate --list`` shows them."""
+
+from predictor.boosted import BoostedTrees
+from predictor.cascade import BinnedCascade
+from retrainer.ablation.estimators import GROUPS, Chain, Lookup, Published, Trees, Tuned, combined_by
+from retrainer.ablation.family import Context, Estimator, Family
+
+#: What a family needs at serving.
+TABLE, GRAPH = "a table", "ONNX Runtime"
+
+
+def _small(groups: int, context: Context) -> Estimator:
+    """The published steps: the same small trees, each time with one more group of features."""
+    trees = BoostedTrees(max_leaf_nodes=31, learning_rate=0.1, validation_fraction=1 / 30, random_state=context.seed)
+    return Trees(trees, GROUPS[:groups])
+
+
+def _boosted(context: Context) -> Estimator:
+    trees = BoostedTrees(
+        max_leaf_nodes=63, max_iter=800, max_features=0.4, validation_fraction=1 / 30, random_state=context.seed
+    )
+    return Trees(trees)
+
+
+def _rival(library: str, context: Context) -> Estimator:
+    from retrainer.ablation import rivals  # extra [ablation]
+
+    rival: type[rivals.Rival] = getattr(rivals, library)
+    return Tuned(rival(context.seed))
+
+
+_ALL = (
+    Family("lookup", "median under (model type, hosts, batch, hardware type)", TABLE, lambda context: Lookup()),
+    Family("chain", "medians, the most specific key first", TABLE, lambda context: Chain()),
+    Family("step-1", "small boosted trees on the launch configuration", GRAPH, lambda context: _small(1, context)),
+    Family("step-2", "+ history of the family", GRAPH, lambda context: _small(2, context)),
+    Family("step-3", "+ ratios", GRAPH, lambda context: _small(3, context)),
+    Family("step-4", "+ architecture", GRAPH, lambda context: _small(4, context)),
+    Family("step-5", "+ history by hardware type and model type", GRAPH, lambda context: _small(5, context)),
+    Family("boosted", "deeper histogram boosting, all features", GRAPH, _boosted),
+    Family(
+        "paper",
+        "the published cascade: 13 experts under a classifier, their mean",
+        GRAPH,
+        lambda context: Trees(BinnedCascade(random_state=context.seed)),
+        also={"paper-median": lambda fitted: combined_by(fitted, "median")},
+    ),
+    Family("lightgbm", "LightGBM, tuned", "LightGBM", lambda context: _rival("LightGBM", context)),
+    Family("xgboost", "XGBoost, tuned", "XGBoost", lambda context: _rival("XGBoost", context)),
+    Family("catboost", "CatBoost, tuned", "CatBoost", lambda context: _rival("CatBoost", context)),
+    Family("structured", "ours: the structured recipe", "arrays", lambda context: Published("structured")),
+)
+FAMILIES: dict[str, Family] = {family.name: family for family in _ALL}

@@ -1,0 +1,185 @@
+"""One family on one problem, in a process of its own, so that memory and CPU seconds are its own."""
+
+import resource
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import numpy as np
+
+from predictor.model import Prediction
+from retrainer.ablation.families import FAMILIES
+from retrainer.ablation.family import Context, Estimator
+from retrainer.ablation.problem import Source
+from retrainer.ablation.truth import truth_of
+from retrainer.evaluate import Scores
+
+RESULTS = "results.jsonl"
+
+
+class Run(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is to be measured; two that are equal are measured once."""
+
+    source: Source
+    family: str
+    seed: int = 0
+    without: str = ""
+    options: dict[str, str] = {}
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What fitting and predicting took.
+
+    Attributes
+    ----------
+    fit_cpu_s, fit_s
+        CPU and wall-clock seconds; of all fits together where there are several.
+    predict_cpu_ms
+        Milliseconds of CPU per 1000 rows, predicted together.
+    peak_mib
+        Greatest resident memory of the process while it fitted, rows included.
+    size
+        Bytes of what serving would load.
+    """
+
+    fit_cpu_s: float
+    fit_s: float
+    predict_cpu_ms: float
+    peak_mib: float
+    size: int
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of the results.
+
+    Attributes
+    ----------
+    name
+        Row: the family, or another reading of the same fit.
+    trained_on
+        Rows of the last fit.
+    splits
+        Split (see `Truth.splits`) to its scores.
+    error
+        Why there are none, if there are none.
+    """
+
+    run: Run
+    name: str
+    trained_on: int = 0
+    splits: dict[str, Scores | None] = {}
+    cost: Cost | None = None
+    error: str | None = None
+
+    @property
+    def file(self) -> str:
+        """Name of the file with what it predicted."""
+        return f"{self.name}-{sha256(msgspec.json.encode(self.run)).hexdigest()[:12]}.npz"
+
+
+def measure_all(runs: Iterable[Run], folder: Path) -> Iterator[Result]:
+    """Measure what `folder` does not have yet, one process after the other; yields what was there first.
+
+    A family that fails, or whose process dies, is a result with its error, and is tried again the next time.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = list(runs)
+    there = [result for result in read(folder) if result.run in wanted and not result.error]
+    yield from there
+    done = [result.run for result in there]
+    for run in wanted:
+        if run in done:
+            continue
+        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+            try:
+                found = process.submit(measure, run, folder).result()
+            except Exception as error:  # whatever it is, the other families go on
+                found = [Result(run, run.family, error=f"{type(error).__name__}: {error}"[:500])]
+        with (folder / RESULTS).open("ab") as lines:
+            lines.writelines(msgspec.json.encode(result) + b"\n" for result in found)
+        yield from found
+
+
+def read(folder: Path) -> list[Result]:
+    """Results so far; of one run and name the last."""
+    path = folder / RESULTS
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    found = [msgspec.json.decode(line, type=Result) for line in lines]
+    return list({result.file: result for result in found}.values())
+
+
+def measure(run: Run, folder: Path) -> list[Result]:
+    """Fit, predict and score here and now; what was predicted is written to `folder`."""
+    problem = run.source.problem(run.seed, run.without)
+    family, context = FAMILIES[run.family], Context(run.seed, problem.models, run.options)
+    predicted: dict[str, list[Prediction]] = {name: [] for name in (family.name, *family.also)}
+    fitting, predicting = Meter(), Meter()
+    for training, asked in problem.folds():
+        with fitting:
+            estimator = family.make(context)
+            estimator.fit(training)
+        with predicting:
+            predicted[family.name].append(estimator.predict(asked))
+        for name, read_as in family.also.items():
+            predicted[name].append(read_as(estimator).predict(asked))
+    truth = truth_of(run.source, run.seed, folder)
+    cost = Cost(
+        fit_cpu_s=round(fitting.cpu_s, 1),
+        fit_s=round(fitting.wall_s, 1),
+        predict_cpu_ms=round(1e6 * predicting.cpu_s / len(truth.y), 1),
+        peak_mib=round(fitting.peak_mib),
+        size=size(estimator),
+    )
+    results = []
+    for name, parts in predicted.items():
+        mean = np.concatenate([part.mean for part in parts])
+        given = [part.mean * np.nan if part.spread is None else part.spread for part in parts]
+        results.append(Result(run, name, len(training), truth.scores(mean), cost))
+        np.savez(folder / results[-1].file, mean=mean, spread=np.concatenate(given))
+    return results
+
+
+def size(estimator: Estimator) -> int:
+    """Bytes of what serving would load."""
+    with TemporaryDirectory() as folder:
+        estimator.save(Path(folder))
+        return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+
+
+@dataclass
+class Meter:
+    """Adds up CPU and wall-clock seconds of the blocks that it is around, and keeps their peak of memory."""
+
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    peak_mib: float = 0.0
+
+    def __enter__(self) -> "Meter":
+        self._wall, self._cpu = time.monotonic(), _cpu_s()
+        if sys.platform == "linux":
+            Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.cpu_s += _cpu_s() - self._cpu
+        self.wall_s += time.monotonic() - self._wall
+        self.peak_mib = max(self.peak_mib, _peak_mib())
+
+
+def _cpu_s() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def _peak_mib() -> float:
+    if sys.platform == "linux":
+        status = Path("/proc/self/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS counts bytes
