@@ -15,8 +15,9 @@ from schemas.events import ArtifactPublished, JobAttempt
 from schemas.topics import ARTIFACTS, ATTEMPTS
 from streams.consume import BatchLoop, Message
 from streams.dead_letters import DeadLetters
-from streams.history_store import HistoryStore, Key
+from streams.history_store import HistoryStore
 from streams.kafka import CheckedProducer
+from streams.observations import Key
 from streams.redis_client import connect
 from streams.settings import Settings
 

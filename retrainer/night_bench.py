@@ -26,7 +26,8 @@ from schemas.events import SUCCEEDED, THROUGHPUT, JobAttempt, JobCompleted, JobS
 from schemas.hardware import load_catalog
 from streams.fleet.events import arrivals, attempt_ids
 from streams.fleet.generate import Fleet, FleetConfig
-from streams.history_store import HistoryStore, Key, Observation
+from streams.history_store import HistoryStore
+from streams.observations import Key, Observation
 from streams.redis_client import connect
 from streams.settings import Settings
 

@@ -3,34 +3,44 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import structlog
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as RawMessage
-from confluent_kafka.admin import AdminClient
 
 from streams import metrics
-from streams.kafka import CheckedProducer, admin_config, consumer_config
+from streams.kafka import CheckedProducer, consumer_config
+from streams.lookout import Lookout
 from streams.message import Message
 from streams.progress import Clock, Partition, Progress
 from streams.settings import Settings
-from streams.topics import TopicError, topic_ids
 
-__all__ = ["BatchLoop", "Message"]
+__all__ = ["BatchLoop", "Message", "Rewind"]
 
 log = structlog.get_logger(__name__)
 
 POLL_S = 0.1
 CLOSE_S = 5.0
-LOOK_EVERY_S = 10.0
-LOOK_TIMEOUT_S = 1.0
+ANSWER_S = 30.0
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 5.0
 
 # The partitions moved while we worked: their messages come again to whoever has them now. Any other
 # refusal is no part of normal life.
 MOVED = {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
+
+
+class Rewind(Exception):
+    """What was committed is lost where it was kept: read these partitions again, each from this offset."""
+
+    def __init__(self, positions: Mapping[Partition, int]) -> None:
+        super().__init__(f"to be read again: {positions}")
+        self.positions = positions
+
+
+#: Told topic, topic id and partition, and the position there.
+Verify = Callable[[Mapping[tuple[str, str, int], int]], None]
 
 
 class BatchLoop:
@@ -50,7 +60,10 @@ class BatchLoop:
         Names on the broker; they must exist.
     handle
         Does the work of a batch. It sets aside what it cannot use (:class:`streams.dead_letters.DeadLetters`)
-        and raises only what may be better the next time.
+        and raises only what may be better the next time, or `Rewind`.
+    verify
+        Asked now and then, for a topic's id and partition and where the worker stands in it, whether all before
+        is still kept; raises `Rewind` if not.
     outputs
         Producer that `handle` uses, flushed before the commit.
     batch_size
@@ -68,6 +81,7 @@ class BatchLoop:
         topics: Sequence[str],
         handle: Callable[[list[Message]], None],
         *,
+        verify: Verify | None = None,
         outputs: CheckedProducer | None = None,
         batch_size: int = 1000,
         progress: Progress | None = None,
@@ -78,16 +92,17 @@ class BatchLoop:
         self._settings = settings
         self._topics = list(topics)
         self._handle = handle
+        self._verify = verify
         self._outputs = outputs
         self._batch_size = batch_size
         self._clock = clock
         self._stop = threading.Event()
         self._ids: dict[str, str] = {}
         self._at_end: dict[Partition, bool] = {}
+        self._positions: dict[Partition, int] = {}
         self._revoked: set[Partition] = set()
         self._slipped: list[RawMessage] = []
         self._finished: dict[Partition, int] = {}
-        self._look_at = clock() + LOOK_EVERY_S
 
     def stop(self) -> None:
         """End `run` after the batch in hand; callable from any thread and from a signal handler."""
@@ -113,8 +128,8 @@ class BatchLoop:
         confluent_kafka.KafkaException
             If the client cannot go on.
         """
-        self._admin = AdminClient(admin_config(self._settings))
-        self._ids = topic_ids(self._settings, self._topics, self._admin)
+        lookout = Lookout(self._settings, self.worker, self._topics, self.progress, self._clock)
+        self._ids = lookout.ids
         self._consumer = Consumer(consumer_config(self._settings, self.worker))
         self._consumer.subscribe(
             self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
@@ -128,7 +143,9 @@ class BatchLoop:
                 self._finished = {}
                 if until_end and self._at_end and all(self._at_end.values()):
                     return
-                self._look_around()
+                if self._at_end and lookout.due():
+                    lookout.look(self._consumer, self._at_end)
+                    self._assert_kept()
         finally:
             self._close()
 
@@ -145,7 +162,9 @@ class BatchLoop:
             error = message.error()
             if error is None:
                 self._at_end[partition] = False
-                batch.append(Message.of(message, self._ids[partition[0]]))
+                offset = message.offset() or 0
+                batch.append(Message.of(message, self._ids[partition[0]], self._positions.get(partition, offset)))
+                self._positions[partition] = offset + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._at_end[partition] = True
                 self._finished[partition] = message.offset() or 0
@@ -162,6 +181,8 @@ class BatchLoop:
             try:
                 action(batch)
                 break
+            except Rewind as rewind:
+                batch = self._rewind(rewind, batch)
             except Exception as error:
                 if isinstance(error, KafkaException) and error.args[0].fatal():
                     raise
@@ -218,8 +239,24 @@ class BatchLoop:
             return []
         return [message for message in batch if (message.topic, message.partition) not in self._revoked]
 
+    def _rewind(self, rewind: Rewind, batch: list[Message]) -> list[Message]:
+        """Begin to read again; return what the batch has of other partitions."""
+        metrics.REWINDS.labels(self.worker).inc()
+        log.warning("what was committed is lost and read again", worker=self.worker, positions=rewind.positions)
+        for (topic, partition), position in rewind.positions.items():
+            if (topic, partition) in self._at_end:
+                self._consumer.seek(TopicPartition(topic, partition, position))
+                self._at_end[topic, partition] = False
+                self._positions[topic, partition] = position
+        self._forget(rewind.positions)
+        return [message for message in batch if (message.topic, message.partition) not in rewind.positions]
+
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         metrics.REBALANCES.labels(self.worker).inc()
+        # Where each begins has to be known exactly: from the first message alone it would only be guessed.
+        starts = consumer.committed(partitions, timeout=ANSWER_S)
+        consumer.assign(starts)
+        self._positions = {(start.topic, start.partition): max(0, start.offset) for start in starts}
         self._at_end = {(partition.topic, partition.partition): False for partition in partitions}
         self.progress.assigned(self._at_end)
         log.info("partitions assigned", worker=self.worker, partitions=sorted(self._at_end))
@@ -228,34 +265,23 @@ class BatchLoop:
         consumer.resume(partitions)  # one that is paused when it goes would be paused when it comes again
         revoked = {(partition.topic, partition.partition) for partition in partitions}
         self._revoked |= revoked
-        self._slipped = [raw for raw in self._slipped if (raw.topic(), raw.partition()) not in revoked]
+        self._forget(revoked)
         self._at_end = {partition: end for partition, end in self._at_end.items() if partition not in revoked}
         self._finished = {}
 
-    def _look_around(self) -> None:
-        """Ask now and then, apart from fetching, where the partitions end and whether the topics are the same."""
-        if self._clock() < self._look_at or not self._at_end:
-            return
-        self._look_at = self._clock() + LOOK_EVERY_S
-        question = [TopicPartition(*partition, OFFSET_END) for partition in self._at_end]
-        try:
-            answers = self._consumer.offsets_for_times(question, timeout=LOOK_TIMEOUT_S)
-            ids = topic_ids(self._settings, self._topics, self._admin)
-        except (KafkaException, TopicError) as error:
-            log.warning("ends of partitions unknown", worker=self.worker, error=str(error))
-            return
-        self._assert_same(ids)
-        self.progress.ends({(answer.topic, answer.partition): answer.offset for answer in answers})
-        for (topic, partition), lag in self.progress.lag().items():
-            metrics.LAG.labels(self.worker, topic, str(partition)).set(lag)
+    def _forget(self, partitions: Collection[Partition]) -> None:
+        self._slipped = [raw for raw in self._slipped if (raw.topic(), raw.partition()) not in partitions]
 
-    def _assert_same(self, ids: dict[str, str]) -> None:
-        """Raise if a topic was created again: the client would go on at its old offset and miss all before."""
-        again = sorted(topic for topic, topic_id in ids.items() if topic_id != self._ids[topic])
-        if again:
-            begin = [TopicPartition(*partition, 0) for partition in self._at_end if partition[0] in again]
-            self._consumer.commit(offsets=begin, asynchronous=False)
-            raise TopicError(f"{', '.join(again)} was deleted and created again; start the worker anew")
+    def _assert_kept(self) -> None:
+        """Ask whether all that was committed is kept; an answer that does not come now comes the next time."""
+        if self._verify is None:
+            return
+        try:
+            self._verify({(topic, self._ids[topic], n): position for (topic, n), position in self._positions.items()})
+        except Rewind as rewind:
+            self._rewind(rewind, [])
+        except Exception as error:
+            log.warning("not known whether all is kept", worker=self.worker, error=repr(error))
 
     def _close(self) -> None:
         """Leave the group; without a broker that may take a minute, which nobody has."""

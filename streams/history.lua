@@ -3,24 +3,29 @@
 -- KEYS[1]  the bucket, a hash. Field "@<topic id>/<partition>": the fence, the highest offset applied.
 --          Any other field: "<n> <mean> <m2> <last> <last_at> " and the newest attempts, 12 letters each.
 -- ARGV[1]  how many attempt ids a statistic remembers
--- ARGV[2]  MessagePack of {sources, fields, updates}: names of fences; names of statistics; and for each
---          update six items: index of its source, index of its field, offset, attempt id, value, event time.
---          Updates of one source stand in order of offset, and all of one offset are in one call.
--- Returns  {added, duplicates, redelivered}
+-- ARGV[2]  MessagePack of {sources, begins, ends}: names of fences, and from where to where in each source all
+--          that concerns the bucket is in the updates; what is before has been applied, or the bucket has lost it
+-- ARGV[3]  MessagePack of {fields, updates}: names of statistics; and for each update six items: index of its
+--          source, index of its field, offset, attempt id, value, event time. Updates of one source stand in
+--          order of offset, and all of one offset are in one call.
+-- Returns  {added, duplicates, redelivered, fences before the call...}. Nothing is written if a source begins
+--          beyond its fence: that would hide what is lost.
 --
 -- Everything is computed before the first write, and the writes of a script are one transaction.
 
 local bucket = KEYS[1]
 local room = tonumber(ARGV[1]) * 12
-local sources, fields, updates = unpack(cmsgpack.unpack(ARGV[2]))
+local sources, begins, ends = unpack(cmsgpack.unpack(ARGV[2]))
+local fields, updates = unpack(cmsgpack.unpack(ARGV[3]))
 local find, match, sub, format = string.find, string.match, string.sub, string.format
 local concat, max = table.concat, math.max
 
-local fence, reached = {}, {}
+local fence, lost = {}, false
 for i = 1, #sources do
   fence[i] = tonumber(redis.call('HGET', bucket, sources[i]) or -1)
-  reached[i] = fence[i]
+  lost = lost or fence[i] < begins[i] - 1
 end
+if lost then return {0, 0, 0, unpack(fence)} end
 
 local n, mean, m2, last, last_at, ids, fresh = {}, {}, {}, {}, {}, {}, {}
 for i = 1, #fields do
@@ -41,7 +46,6 @@ for u = 1, #updates, 6 do
   if offset <= fence[s] then
     redelivered = redelivered + 1
   else
-    reached[s] = offset
     if fresh[i][id] or find(ids[i], id, 1, true) then
       duplicates = duplicates + 1
     else
@@ -68,6 +72,6 @@ for i = 1, #fields do
   end
 end
 for i = 1, #sources do
-  if reached[i] > fence[i] then redis.call('HSET', bucket, sources[i], format('%.0f', reached[i])) end
+  if ends[i] - 1 > fence[i] then redis.call('HSET', bucket, sources[i], format('%.0f', ends[i] - 1)) end
 end
-return {added, duplicates, redelivered}
+return {added, duplicates, redelivered, unpack(fence)}

@@ -1,7 +1,7 @@
 """The history worker: completions in, running statistics in the store."""
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import lru_cache
 from queue import SimpleQueue
@@ -14,10 +14,11 @@ from schemas.codec import Rejected, decode
 from schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
 from schemas.topics import COMPLETED
 from streams import metrics
-from streams.consume import BatchLoop, Message
+from streams.consume import BatchLoop, Message, Rewind
 from streams.dead_letters import DeadLetters
-from streams.history_store import HistoryStore, Key, Observation
+from streams.history_store import HistoryStore, Lost
 from streams.kafka import CheckedProducer
+from streams.observations import Key, Observation, Span, Spans
 from streams.redis_client import connect
 from streams.settings import Settings
 
@@ -52,10 +53,11 @@ def observe(completed: JobCompleted, message: Message, targets: Collection[str] 
         for target in targets:
             measured = completed.measurements.get(target, 0.0)
             if measured > 0.0:
-                source = f"{message.topic_id}/{message.partition}"
                 value, at = math.log(measured), completed.finished_at.timestamp()
                 found.append(
-                    Observation(source, message.offset, completed.attempt_id, target, value, at, keys(completed))
+                    Observation(
+                        source(message), message.offset, completed.attempt_id, target, value, at, keys(completed)
+                    )
                 )
     return found
 
@@ -69,6 +71,21 @@ def keys(completed: JobCompleted) -> tuple[Key, ...]:
 def _keys(name: str, hardware_type: str, model_type: str | None) -> tuple[Key, ...]:
     found = (Key("family", name), Key("family_hardware", name, hardware_type))
     return found if model_type is None else (*found, Key("model_type", model_type))
+
+
+def source(message: Message) -> str:
+    """Name where a message stands: a fence is kept for each."""
+    return f"{message.topic_id}/{message.partition}"
+
+
+def spans(messages: Sequence[Message], targets: Collection[str] = TARGETS) -> Spans:
+    """Tell which offsets messages stand for, in order within each partition."""
+    found: dict[str, Span] = {}
+    for message in messages:
+        name = source(message)
+        begin = found[name].begin if name in found else message.position
+        found[name] = Span(begin, message.offset + 1)
+    return dict.fromkeys(targets, found)
 
 
 class HistoryWorker:
@@ -88,7 +105,7 @@ class HistoryWorker:
         self._store = store
         self._dead_letters = dead_letters
         self._targets = targets
-        self._slices: SimpleQueue[tuple[list[Observation], Future[None]]] = SimpleQueue()
+        self._slices: SimpleQueue[tuple[list[Observation], Spans, Future[None]]] = SimpleQueue()
         # A daemon, where an executor would keep the process from ending while the store does not answer.
         Thread(target=self._write, name="history-store", daemon=True).start()
 
@@ -96,18 +113,28 @@ class HistoryWorker:
         """Apply a batch; safe to call again with the same messages.
 
         The store comes first: while it is down, a batch that is tried again and again sends no dead letters.
+
+        Raises
+        ------
+        Rewind
+            If the store has lost what came before.
         """
         rejected: list[tuple[Message, str]] = []
         writing: Future[None] | None = None
-        for begin in range(0, len(messages), SLICE):
-            observations, refused = read(messages[begin : begin + SLICE], self._targets)
-            rejected += refused
+        try:
+            for begin in range(0, len(messages), SLICE):
+                part = messages[begin : begin + SLICE]
+                observations, refused = read(part, self._targets)
+                rejected += refused
+                if writing is not None:
+                    writing.result()  # a slice that failed must not be overtaken by the next
+                writing = Future()
+                self._slices.put((observations, spans(part, self._targets), writing))
             if writing is not None:
-                writing.result()  # a slice that failed must not be overtaken by the next
-            writing = Future()
-            self._slices.put((observations, writing))
-        if writing is not None:
-            writing.result()
+                writing.result()
+        except Lost as lost:
+            partitions = {source(message): (message.topic, message.partition) for message in messages}
+            raise Rewind({partitions[name]: begin for name, begin in lost.begins.items()}) from lost
         for message, reason in rejected:
             self._dead_letters.add(message, reason)
             log.warning(
@@ -115,11 +142,26 @@ class HistoryWorker:
                 reason=reason,
             )  # fmt: skip
 
+    def verify(self, positions: Mapping[tuple[str, str, int], int]) -> None:
+        """Ask whether the store has all before these positions, by topic, topic id and partition.
+
+        Raises
+        ------
+        Rewind
+            If it has not.
+        """
+        partitions = {f"{topic_id}/{number}": (topic, number) for topic, topic_id, number in positions}
+        found = {name: Span(at, at) for name, at in zip(partitions, positions.values(), strict=True)}
+        try:
+            self._store.apply([], dict.fromkeys(self._targets, found))
+        except Lost as lost:
+            raise Rewind({partitions[name]: begin for name, begin in lost.begins.items()}) from lost
+
     def _write(self) -> None:
         while True:
-            observations, written = self._slices.get()
+            observations, found, written = self._slices.get()
             try:
-                applied = self._store.apply(observations)
+                applied = self._store.apply(observations, found)
             except Exception as error:
                 written.set_exception(error)
                 continue
@@ -134,5 +176,11 @@ def history_loop(settings: Settings, targets: Collection[str] = TARGETS) -> Batc
     store = HistoryStore(connect(settings.redis_url), settings.redis_prefix)
     worker = HistoryWorker(store, DeadLetters(settings, outputs, WORKER), targets)
     return BatchLoop(
-        settings, WORKER, [settings.topic(COMPLETED)], worker.handle, outputs=outputs, batch_size=BATCH_SIZE
+        settings,
+        WORKER,
+        [settings.topic(COMPLETED)],
+        worker.handle,
+        verify=worker.verify,
+        outputs=outputs,
+        batch_size=BATCH_SIZE,
     )

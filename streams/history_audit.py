@@ -10,7 +10,8 @@ from schemas.codec import MAX_DECODED_BYTES, Rejected, decode
 from schemas.events import SUCCEEDED, JobAttempt
 from schemas.topics import ATTEMPTS
 from streams.history import keys
-from streams.history_store import HistoryStore, Key
+from streams.history_store import HistoryStore
+from streams.observations import Key
 from streams.ranges import read_range
 from streams.settings import Settings
 

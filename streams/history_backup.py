@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from streams.history_store import BUCKETS, HistoryStore
+from streams.history_store import HistoryStore
+from streams.observations import BUCKETS
 
 FORMAT = 1
 

@@ -29,7 +29,7 @@ NEAREST = 5
 @app.command()
 def show(family: str, target: Target = THROUGHPUT, as_json: Json = False) -> None:
     """What is known of a family, over all hardware and on each type; a job's name does as well."""
-    from streams.history_store import Key
+    from streams.observations import Key
 
     name = family_of(family)
     with _open() as (_, store):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from schemas.topics import COMPLETED
 from streams.consume import Message
-from streams.history import BATCH_SIZE, TARGETS, read
+from streams.history import BATCH_SIZE, TARGETS, read, source, spans
 from streams.history_backup import read_backup
 from streams.history_store import HistoryStore
 from streams.ranges import read_range
@@ -116,12 +116,12 @@ class _Replay:
     def run(self, progress: Progress) -> None:
         batch: list[Message] = []
         for message in read_range(self._settings, self._settings.topic(COMPLETED)):
-            source = f"{message.topic_id}/{message.partition}"
-            reached = self._reached.get(source)
-            if reached is None and source in self._fences:
-                self._done.missing += max(0, message.offset - self._fences[source] - 1)
+            name = source(message)
+            reached = self._reached.get(name)
+            if reached is None and name in self._fences:
+                self._done.missing += max(0, message.offset - self._fences[name] - 1)
             if reached is None or message.offset > reached:
-                self._reached[source] = message.offset
+                self._reached[name] = message.offset
                 batch.append(message)
             if len(batch) == BATCH_SIZE:
                 self._apply(batch)
@@ -132,7 +132,7 @@ class _Replay:
 
     def _apply(self, batch: list[Message]) -> None:
         observations, rejected = read(batch, self._targets)
-        self._store.apply(observations, self._done.generation)
+        self._store.apply(observations, spans(batch, self._targets), self._done.generation)
         self._done.messages += len(batch)
         self._done.rejected += len(rejected)
 

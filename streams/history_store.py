@@ -3,73 +3,41 @@
 Why that holds is argued in docs/history.md. A store is plain Redis, a Redis Cluster or Valkey.
 """
 
-import hashlib
-from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from importlib import resources
 from itertools import chain
 from typing import NamedTuple, cast
-from zlib import crc32
 
 import msgspec
 
-from predictor.statistics import Statistics, check
+from predictor.statistics import Statistics
+from streams.observations import BUCKETS, Key, Observation, Spans, bucket_of, calls, unclaimed
 from streams.redis_client import Client
 
-#: Hashes that the statistics of one target are spread over: of one script call each, one slot each in a
-#: Cluster, read whole at one moment. Fixed, because a key must be found where it was written.
-BUCKETS = 64
 #: Attempts that each statistic remembers, to see a producer's duplicates: 3 kB once it has seen so many.
 WINDOW = 256
-# Keys whose place is not worked out anew: at 1.5 kB for names of full length, 25 MB.
-REMEMBERED = 16_384
 
 _script = resources.files("streams").joinpath("history.lua").read_text()
-_encode_json = msgspec.json.Encoder().encode
 _decode_json = msgspec.json.Decoder(tuple[str, ...]).decode
-_encode = msgspec.msgpack.Encoder().encode
 
 
 class Held(RuntimeError):
     """A rebuild is about to switch to a new generation: try the same batch again in a moment."""
 
 
-class Key(NamedTuple):
-    """What a statistic is about: a family, a family on one hardware type, or a model type."""
-
-    kind: str
-    name: str
-    hardware_type: str = ""
-
-
-class Observation(NamedTuple):
-    """One measured value and where it stood.
+class Lost(RuntimeError):
+    """The store lacks what had been applied, as a replica does that takes over without the last writes.
 
     Attributes
     ----------
-    source
-        ``<topic id>/<partition>``.
-    offset
-        Its offset there.
-    target
-        Prediction target that was measured.
-    value
-        What the statistics are of: the natural logarithm of the measurement.
-    at
-        Event time in seconds since the epoch.
-    keys
-        The statistics that it belongs to.
+    begins
+        Source to the offset from which on it has to be applied again.
     """
 
-    source: str
-    offset: int
-    attempt_id: str
-    target: str
-    value: float
-    at: float
-    keys: tuple[Key, ...]
+    def __init__(self, begins: Mapping[str, int]) -> None:
+        super().__init__(f"the store has lost what was applied: apply again from {begins}")
+        self.begins = begins
 
 
 class Applied(NamedTuple):
@@ -97,18 +65,6 @@ class Bucket:
             else:
                 bucket.statistics[Key(*_decode_json(name))] = _statistics(value)
         return bucket
-
-
-@dataclass
-class _Call:
-    """Arguments of the script for one bucket; names are numbered as they come, from 1 as Lua counts."""
-
-    sources: dict[str, int] = field(default_factory=dict)
-    fields: dict[str, int] = field(default_factory=dict)
-    updates: list[int | float | str] = field(default_factory=list)
-
-    def payload(self) -> bytes:
-        return _encode((tuple(self.sources), tuple(self.fields), self.updates))
 
 
 class HistoryStore:
@@ -151,7 +107,9 @@ class HistoryStore:
             raise Held("a rebuild of the history is switching generations")
         return int(current or 0)
 
-    def apply(self, observations: Iterable[Observation], generation: int | None = None) -> Applied:
+    def apply(
+        self, observations: Sequence[Observation], spans: Spans | None = None, generation: int | None = None
+    ) -> Applied:
         """Add a batch, each observation at most once to each of its keys.
 
         Safe to call again with the same observations, also cut into other batches.
@@ -160,6 +118,9 @@ class HistoryStore:
         ----------
         observations
             In order of offset within a source, and all of a message's together.
+        spans
+            The offsets that the batch stands for: it has whatever there is to be learned from them. By default
+            those up to the last observations, of which the store need not have anything yet.
         generation
             Where to; by default the one in use.
 
@@ -167,20 +128,35 @@ class HistoryStore:
         ------
         Held
             While a rebuild switches.
+        Lost
+            If the store lacks something from before the spans.
         ValueError
             If a value or time is not finite. Nothing has been written then.
         redis.RedisError
-            If the store failed. Part of the batch may have been written: apply it again.
+            If the store failed. As after `Lost`, part of the batch may have been written: apply it again.
         """
         if generation is None:
             generation = self.generation()
-        with self.client.pipeline(transaction=False) as pipeline:
-            for (target, number), call in _calls(observations).items():
-                bucket = self._bucket(generation, target, number)
-                # Not pipeline.eval, a name that the pipeline of a Cluster refuses.
-                pipeline.execute_command("EVAL", _script, 1, bucket, self._window, call.payload())
-            replies = pipeline.execute()
-        return Applied(*map(sum, zip(*replies, strict=True)))
+        spans = unclaimed(observations) if spans is None else spans
+        applied = []
+        for target, (sources, arguments, buckets) in calls(observations, spans).items():
+            with self.client.pipeline(transaction=False) as pipeline:
+                for number, updates in enumerate(buckets):
+                    bucket = self._bucket(generation, target, number)
+                    # Not pipeline.eval, a name that the pipeline of a Cluster refuses.
+                    pipeline.execute_command("EVAL", _script, 1, bucket, self._window, arguments, updates)
+                replies = pipeline.execute()
+            applied += [reply[:3] for reply in replies]
+            reached = [min(fences) for fences in zip(*(reply[3:] for reply in replies), strict=True)]
+            begins = [span.begin for span in spans[target].values()]
+            lost = {
+                source: fence + 1
+                for source, fence, begin in zip(sources, reached, begins, strict=True)
+                if fence + 1 < begin
+            }
+            if lost:
+                raise Lost(lost)
+        return Applied(*map(sum, zip(*applied, strict=True)))
 
     def buckets(self, target: str) -> Iterator[Bucket]:
         """Read all statistics, one bucket at a time.
@@ -193,7 +169,7 @@ class HistoryStore:
 
     def bucket(self, target: str, name: str) -> Bucket:
         """Read the bucket of a family, which also has it on every hardware type, or of a model type."""
-        return Bucket.of(self._fields(self._current(), target, _number(name)))
+        return Bucket.of(self._fields(self._current(), target, bucket_of(name)))
 
     def dump(self, target: str, generation: int) -> Iterator[dict[bytes, bytes]]:
         """Read each bucket as it stands, fences and attempt ids too."""
@@ -222,39 +198,6 @@ class HistoryStore:
 
     def _fields(self, generation: int, target: str, number: int) -> dict[bytes, bytes]:
         return cast(dict[bytes, bytes], self.client.hgetall(self._bucket(generation, target, number)))
-
-
-def _calls(observations: Iterable[Observation]) -> dict[tuple[str, int], _Call]:
-    """Group a batch by target and bucket; what stands at an offset already passed in it was delivered twice."""
-    calls: dict[tuple[str, int], _Call] = {}
-    passed: dict[tuple[str, str], int] = {}
-    for source, offset, attempt_id, target, value, at, keys in observations:
-        check(value, at)
-        if offset <= passed.get((source, target), -1):
-            continue
-        passed[source, target] = offset
-        fence = "@" + source
-        attempt = b64encode(hashlib.blake2b(attempt_id.encode(), digest_size=9).digest()).decode()
-        for key in keys:
-            number, name = _place(key)
-            call = calls.get((target, number))
-            if call is None:
-                call = calls[target, number] = _Call()
-            at_source = call.sources.setdefault(fence, len(call.sources) + 1)
-            at_field = call.fields.setdefault(name, len(call.fields) + 1)
-            call.updates += (at_source, at_field, offset, attempt, value, at)
-    return calls
-
-
-@lru_cache(REMEMBERED)
-def _place(key: Key) -> tuple[int, str]:
-    """Bucket of a key, and its field there."""
-    return _number(key.name), _encode_json(key).decode()
-
-
-def _number(name: str) -> int:
-    """Place a name: all keys of one family are together."""
-    return crc32(name.encode()) % BUCKETS
 
 
 def _statistics(value: bytes) -> Statistics:

@@ -16,6 +16,8 @@ class Message(NamedTuple):
         Id of this incarnation of the topic; the configured epoch where the broker has none.
     timestamp_ms
         Milliseconds since 1970.
+    position
+        Where its reader stood: between this and the offset the partition has nothing.
     """
 
     topic: str
@@ -25,10 +27,11 @@ class Message(NamedTuple):
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
+    position: int = 0
 
     @classmethod
-    def of(cls, raw: RawMessage, topic_id: str) -> "Message":
+    def of(cls, raw: RawMessage, topic_id: str, position: int) -> "Message":
         """Read what the client holds."""
         topic, partition, offset = raw.topic(), raw.partition(), raw.offset()
         assert topic is not None and partition is not None and offset is not None
-        return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), raw.timestamp()[1])
+        return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), raw.timestamp()[1], position)

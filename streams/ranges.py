@@ -52,6 +52,7 @@ def read_range(
         open_partitions = _starts(consumer, topic, first)
         consumer.assign([TopicPartition(topic, number, offset) for number, offset in open_partitions.items()])
         ends: dict[int, int] = {}
+        positions: dict[int, int] = {}
         heard_at = time.monotonic()
         while open_partitions:
             batch = consumer.consume(BATCH, 0.1)
@@ -66,7 +67,9 @@ def read_range(
                 if _at_end(raw):
                     del open_partitions[number]
                     continue
-                message = Message.of(raw, topic_id)
+                offset = raw.offset() or 0
+                message = Message.of(raw, topic_id, positions.get(number, offset if first else 0))
+                positions[number] = offset + 1
                 if number not in ends:
                     ends[number] = consumer.get_watermark_offsets(TopicPartition(topic, number), cached=True)[1]
                 if message.offset >= ends[number] - 1:

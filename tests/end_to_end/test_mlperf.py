@@ -33,9 +33,10 @@ from schemas.topics import ATTEMPTS, COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMI
 from streams.address import JobEvent
 from streams.backfill import pace, read_table, send
 from streams.embedded import child
-from streams.history_store import HistoryStore, Key
+from streams.history_store import HistoryStore
 from streams.kafka import CheckedProducer
 from streams.mapped import Job, in_time_order
+from streams.observations import Key
 from streams.ranges import read_range
 from streams.redis_client import connect
 from streams.settings import Settings

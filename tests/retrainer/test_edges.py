@@ -19,8 +19,9 @@ from schemas.codec import decode, encode
 from schemas.events import THROUGHPUT, ArtifactPublished, JobAttempt
 from schemas.topics import ARTIFACTS, ATTEMPTS, COMPLETED, DEAD_LETTERS
 from streams.history import history_loop, keys
-from streams.history_store import HistoryStore, Observation
+from streams.history_store import HistoryStore
 from streams.kafka import CheckedProducer
+from streams.observations import Observation
 from streams.ranges import read_range
 from streams.redis_client import connect
 from streams.settings import Settings

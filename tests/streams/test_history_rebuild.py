@@ -21,8 +21,9 @@ from streams.history_audit import attempts, audit
 from streams.history_backup import read_backup, write_backup
 from streams.history_cli import app
 from streams.history_rebuild import SwitchError, rebuild
-from streams.history_store import Held, HistoryStore, Key
+from streams.history_store import Held, HistoryStore
 from streams.kafka import CheckedProducer
+from streams.observations import Key
 from streams.ranges import read_range
 from streams.redis_client import connect
 from streams.settings import Settings
@@ -104,7 +105,8 @@ def test_what_neither_backup_nor_topic_has_is_told(
     history_loop(topics).run(until_end=True)
     write_backup(history, (TARGET,), tmp_path / "history.gz")
     send(topics, encoded(finish(500, 10)))
-    kept = [row for row in read_range(topics, topics.topic(COMPLETED)) if row.offset >= 40]
+    rows = read_range(topics, topics.topic(COMPLETED))
+    kept = [row._replace(position=0) for row in rows if row.offset >= 40]  # its reader began before
     monkeypatch.setattr(history_rebuild, "read_range", lambda settings, topic: iter(kept))  # as retention would
     ends: dict[str, int] = {}
     for bucket in history.buckets(TARGET):

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from predictor.statistics import Statistics
 from streams import history_store
-from streams.history_store import Applied, HistoryStore, Key, Observation
+from streams.history_store import Applied, HistoryStore, Lost
+from streams.observations import BUCKETS, Key, Observation, Span, calls, unclaimed
 from streams.redis_client import Client, connect
 from streams.settings import Settings
 
@@ -119,11 +120,11 @@ def test_exact_under_crashes_duplicates_and_other_boundaries(client: Client, set
 
 def apply_partly(history: HistoryStore, batch: list[Observation], rng: random.Random) -> None:
     """Die with the pipeline half way: some buckets have the batch, others do not."""
-    for (target, number), call in history_store._calls(batch).items():
-        if rng.random() < 0.5:
-            history.client.eval(
-                history_store._script, 1, history._bucket(0, target, number), history._window, call.payload()
-            )
+    for target, (_, arguments, buckets) in calls(batch, unclaimed(batch)).items():
+        for number, updates in enumerate(buckets):
+            if rng.random() < 0.5:
+                bucket = history._bucket(0, target, number)
+                history.client.eval(history_store._script, 1, bucket, history._window, arguments, updates)
 
 
 def test_a_full_replay_changes_nothing(history: HistoryStore) -> None:
@@ -234,3 +235,45 @@ def unused_port() -> int:
     from streams.embedded import free_port
 
     return free_port()
+
+
+def test_every_bucket_knows_how_far_each_partition_is(history: HistoryStore) -> None:
+    history.apply([seen(7, "a", 1.0, 0.0)], {TARGET: {"id/0": Span(0, 9), "id/1": Span(0, 0)}})
+    assert [bucket.fences for bucket in history.buckets(TARGET)] == [{"id/0": 8}] * BUCKETS
+
+
+@examples(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32))
+def test_what_the_store_loses_is_applied_again(client: Client, settings: Settings, seed: int) -> None:
+    """Buckets fall back now and then, each to a moment of its own, as when primaries fail; the last time at the end."""
+    rng = random.Random(seed)
+    (rows,) = stream(400, seed, partitions=1)
+    history = HistoryStore(client, f"{settings.redis_prefix}-{next(numbers)}")
+    states: list[list[dict[bytes, bytes]]] = [[{}] * BUCKETS]
+    position, losses, told = 0, 0, 0
+    while True:
+        batch = [row for row in rows if row.offset >= position][: rng.randrange(80)]
+        end = batch[-1].offset + 1 if batch else position
+        try:
+            history.apply(batch, {TARGET: {"id/0": Span(position, end)}})
+        except Lost as lost:
+            assert lost.begins["id/0"] < position
+            position = lost.begins["id/0"]
+            told += 1
+            continue
+        position = end
+        if rng.random() < 0.3:
+            states.append(list(history.dump(TARGET, 0)))
+        if position > rows[-1].offset and losses >= 3:
+            break
+        if position > rows[-1].offset or rng.random() < 0.2:
+            losses += 1
+            for number in range(BUCKETS):
+                fall_back(history, number, rng.choice(states)[number])
+    assert told > 0
+    assert_equals_numpy(everything(history), rows)
+
+
+def fall_back(history: HistoryStore, number: int, fields: dict[bytes, bytes]) -> None:
+    history.client.delete(history._bucket(0, TARGET, number))
+    history.load(0, TARGET, number, {name.decode(): value.decode() for name, value in fields.items()})

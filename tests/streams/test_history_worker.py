@@ -27,8 +27,9 @@ from schemas.topics import COMPLETED, DEAD_LETTERS
 from streams.consume import Message
 from streams.embedded import child
 from streams.history import WORKER, history_loop, observe, read
-from streams.history_store import HistoryStore, Key
+from streams.history_store import HistoryStore
 from streams.kafka import CheckedProducer
+from streams.observations import Key
 from streams.ranges import read_range
 from streams.redis_client import connect
 from streams.settings import Settings

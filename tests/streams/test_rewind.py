@@ -1,0 +1,71 @@
+"""What was committed and is lost is read again."""
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from schemas.codec import encode
+from schemas.topics import COMPLETED
+from streams.consume import BatchLoop, Message, Rewind
+from streams.history import history_loop
+from streams.history_store import HistoryStore
+from streams.kafka import CheckedProducer
+from streams.redis_client import connect
+from streams.settings import Settings
+from tests.streams.test_history_worker import assert_exact, completed, send, statistics
+
+
+def test_a_partition_is_read_again_from_where_it_is_said(topics: Settings) -> None:
+    producer = CheckedProducer(topics)
+    for number in range(300):
+        producer.produce(topics.topic(COMPLETED), b"%d" % number, b"%d" % number)
+    producer.flush()
+    seen: Counter[tuple[int, int]] = Counter()
+    rewound: list[int] = []
+
+    def handle(batch: list[Message]) -> None:
+        for message in batch:
+            assert message.position == message.offset, "there are no gaps in this topic"
+        if batch[0].offset >= 10 and not rewound:
+            rewound.append(batch[0].partition)
+            raise Rewind({(batch[0].topic, batch[0].partition): 4})
+        seen.update((message.partition, message.offset) for message in batch)
+
+    BatchLoop(topics, "w", [topics.topic(COMPLETED)], handle, batch_size=20).run(until_end=True)
+    assert len(seen) == 300
+    again = {place for place, count in seen.items() if count > 1}
+    assert {partition for partition, _ in again} == set(rewound)
+    assert min(offset for _, offset in again) == 4
+
+
+@pytest.mark.parametrize("goes_on", [True, False], ids=["while messages come", "while none comes"])
+def test_a_store_that_has_lost_everything_is_filled_again(
+    topics: Settings, monkeypatch: pytest.MonkeyPatch, goes_on: bool
+) -> None:
+    if not goes_on:
+        monkeypatch.setattr("streams.lookout.LOOK_EVERY_S", 0.2)
+    events = [completed(number, random.Random(number)) for number in range(400)]
+    send(topics, [encode(event) for event in events[:300]])
+    loop = history_loop(topics)
+    working = threading.Thread(target=loop.run, daemon=True)
+    working.start()
+    try:
+        wait_for(topics, events[:300])
+        with connect(topics.redis_url) as client:
+            HistoryStore(client, topics.redis_prefix).remove("throughput", 0)
+        if goes_on:
+            send(topics, [encode(event) for event in events[300:]])
+        wait_for(topics, events if goes_on else events[:300])
+    finally:
+        loop.stop()
+        working.join(30)
+    assert_exact(topics, events if goes_on else events[:300])
+
+
+def wait_for(settings: Settings, events: Sequence[object]) -> None:
+    while sum(found.n for key, found in statistics(settings).items() if key.kind == "family") < len(events):
+        time.sleep(0.05)  # pytest-timeout ends it
