@@ -12,6 +12,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("demo", "retrainer.cli:demo", "retrainer"),
     ("rank", "predictor.cli:rank", ""),
     ("artifact", "predictor.cli:app", ""),
+    ("describe", "predictor.describe_cli:describe", ""),
     ("schemas", "schemas.cli:app", ""),
     ("topics", "streams.topics_cli:app", "streams"),
     ("worker", "streams.worker_cli:app", "streams"),

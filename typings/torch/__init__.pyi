@@ -1,0 +1,15 @@
+"""What of PyTorch is used, which is not installed where types are checked."""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from torch import export as export
+from torch import nn as nn
+
+ops: Any
+
+class device(AbstractContextManager[None, None]):
+    def __init__(self, type: str) -> None: ...
+    def __exit__(self, *raised: object) -> None: ...
+
+def no_grad() -> AbstractContextManager[None, None]: ...

@@ -1,0 +1,9 @@
+from typing import Any
+
+from torch.nn import Module
+
+class ExportedProgram:
+    def run_decompositions(self, decomp_table: dict[Any, Any]) -> ExportedProgram: ...
+
+def default_decompositions() -> dict[Any, Any]: ...
+def export(mod: Module, args: tuple[Any, ...]) -> ExportedProgram: ...

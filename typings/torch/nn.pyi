@@ -1,0 +1,4 @@
+from typing import Self
+
+class Module:
+    def eval(self) -> Self: ...
