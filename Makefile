@@ -7,11 +7,11 @@ demo: .venv/ready
 	.venv/bin/leap demo
 
 test: .venv/ready
-	.venv/bin/pytest -q
+	.venv/bin/pytest -q -n auto
 
 # On Apache Kafka and Redis; needs Java 17, Maven and redis-server.
 test-real: .venv/ready
-	LEAP_TEST_BACKEND=real .venv/bin/pytest -q
+	LEAP_TEST_BACKEND=real .venv/bin/pytest -q -n auto
 
 check: .venv/ready
 	.venv/bin/ruff check
