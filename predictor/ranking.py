@@ -21,6 +21,8 @@ SWITCHED_OFF = "switched off"
 ALL_EXCLUDED = "all candidates excluded"
 DEADLINE_EXCEEDED = "deadline exceeded"
 FAILED = "internal error"
+#: Why a list may be empty.
+NO_OPINIONS = (NO_CANDIDATES, NO_ARTIFACT, SWITCHED_OFF, ALL_EXCLUDED, DEADLINE_EXCEEDED, FAILED)
 NOT_ELIGIBLE = "pinned, but not among the candidates"
 
 

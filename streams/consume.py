@@ -103,6 +103,7 @@ class BatchLoop:
         self._revoked: set[Partition] = set()
         self._slipped: list[RawMessage] = []
         self._finished: dict[Partition, int] = {}
+        metrics.expect(worker, topics)
 
     def stop(self) -> None:
         """End `run` after the batch in hand; callable from any thread and from a signal handler."""
@@ -137,6 +138,8 @@ class BatchLoop:
         try:
             while not self.stopping:
                 batch = self._take()
+                self.progress.taken(bool(batch))
+                metrics.BATCH_BEGUN.labels(self.worker).set(time.time() if batch else 0.0)
                 batch = self._retry(self._work, batch)
                 self._retry(self._commit, batch)
                 self.progress.reached(self._finished)
@@ -266,6 +269,8 @@ class BatchLoop:
         revoked = {(partition.topic, partition.partition) for partition in partitions}
         self._revoked |= revoked
         self._forget(revoked)
+        for topic, number in revoked:  # whoever has them now tells
+            metrics.LAG.remove(self.worker, topic, str(number))
         self._at_end = {partition: end for partition, end in self._at_end.items() if partition not in revoked}
         self._finished = {}
 

@@ -84,6 +84,7 @@ class Lookout:
             begin = [TopicPartition(*partition, 0) for partition in assigned if partition[0] in again]
             consumer.commit(offsets=begin, asynchronous=False)
             raise TopicError(f"{', '.join(again)} was deleted and created again; start the worker anew")
+        metrics.BROKER_ANSWERED.labels(self._worker).set_to_current_time()
         self._progress.ends({(answer.topic, answer.partition): answer.offset for answer in answers})
         for (topic, partition), lag in self._progress.lag().items():
             metrics.LAG.labels(self._worker, topic, str(partition)).set(lag)

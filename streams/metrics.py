@@ -171,3 +171,12 @@ LIVE_REJECTED = counter(
     "Growing: the workers that own the topic set them aside; see the dead letters.",
     ["topic"],
 )
+
+
+def expect(worker: str, topics: Sequence[str]) -> None:
+    """Export the counters of a worker at 0: one that first appears at 1 has not increased for Prometheus."""
+    for metric in (BATCH_FAILURES, REBALANCES, REWINDS, COMMITS_REFUSED):
+        metric.labels(worker)
+    for topic in topics:
+        CONSUMED.labels(worker, topic)
+        DEAD_LETTERS.labels(worker, topic)

@@ -3,6 +3,7 @@
 A consumer may stop fetching after a rebalance and look alive for ever, so being in the group proves nothing.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -56,6 +57,7 @@ class Progress:
         self._partitions: dict[Partition, _Partition] = {}
         self._failing = False
         self._joined = False
+        self._taken_at = math.inf
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
         """Take note of all partitions that the worker has from now on."""
@@ -65,6 +67,11 @@ class Progress:
             self._partitions = {
                 partition: self._partitions.get(partition, _Partition(moved_at=now)) for partition in partitions
             }
+
+    def taken(self, anything: bool) -> None:
+        """Take note of a batch that is in hand from now on, or of none."""
+        with self._lock:
+            self._taken_at = self._clock() if anything else math.inf
 
     def reached(self, positions: dict[Partition, int]) -> None:
         """Take note of the next offset of each partition: all before it is done and committed."""
@@ -91,6 +98,7 @@ class Progress:
         """Take note that a batch failed and is tried again."""
         with self._lock:
             self._failing = True
+            self._taken_at = self._clock()
 
     def lag(self) -> dict[Partition, int]:
         """Count the messages that are left in each partition, where its position is known."""
@@ -102,9 +110,11 @@ class Progress:
             }
 
     def stalled(self) -> list[Partition]:
-        """List the partitions that stand still before their end."""
+        """List the partitions that stand still before their end: all of them if one batch neither ends nor fails."""
         now = self._clock()
         with self._lock:
+            if now - self._taken_at > self._stall_s:
+                return list(self._partitions)
             return [
                 partition
                 for partition, state in self._partitions.items()

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import structlog
 
-from predictor.ranking import Policy
+from predictor.ranking import NO_OPINIONS, Policy
 from predictor.router import Router
 from predictor.store import open_store
 from schemas.codec import Rejected, decode, encode
@@ -64,6 +64,8 @@ def open_ranking(settings: Settings, stop: threading.Event) -> tuple[Ranking, Ch
     )
     if not router.refresh():
         log.warning("no artifact in production: every list is empty until a night has published one")
+    for outcome in ("ranked", *NO_OPINIONS):
+        metrics.LISTS.labels(outcome)
     metrics.ARTIFACT_MADE.labels(THROUGHPUT).set_function(lambda: _seconds(_made(router)))
     metrics.ARTIFACT_FOLLOWED.labels(THROUGHPUT).set_function(lambda: _seconds(router.followed_at))
     switches.follow(stop)

@@ -1,6 +1,6 @@
 """A small trained artifact, made by a night over a few hundred attempts."""
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +15,8 @@ NIGHT = (MIDNIGHT + timedelta(days=10)).date()
 SPEED = {"basic": 4.0, "fast": 5.5, "newest": 6.0}
 
 
-def past(days: int = 10, a_day: int = 60, seed: int = 0) -> list[JobAttempt]:
-    """Attempts of recurring families, before `NIGHT`."""
+def past(days: int = 10, a_day: int = 60, seed: int = 0, start: datetime = MIDNIGHT) -> list[JobAttempt]:
+    """Attempts of recurring families from `start` on; before `NIGHT` by default."""
     rng = np.random.default_rng(seed)
     made = []
     for number in range(days * a_day):
@@ -25,7 +25,7 @@ def past(days: int = 10, a_day: int = 60, seed: int = 0) -> list[JobAttempt]:
             f"a-{number}",
             job_name=f"team/job-{kind}x",
             model_type=f"model-{kind % 4}",
-            at=MIDNIGHT + timedelta(days=number // a_day, hours=float(rng.uniform(0, 20))),
+            at=start + timedelta(days=number // a_day, hours=float(rng.uniform(0, 20))),
             trainers=int(rng.integers(1, 5)),
             batch_size=float(2 ** rng.integers(4, 8)),
             model=MODEL if kind % 2 else None,

@@ -61,6 +61,22 @@ def test_revoked_partition_cannot_stall() -> None:
     assert progress.stalled() == [TWO]
 
 
+def test_a_batch_that_neither_ends_nor_fails_stalls_whatever_the_ends() -> None:
+    clock = Clock()
+    progress = Progress(clock, stall_s=60)
+    progress.assigned([ONE, TWO])
+    progress.taken(True)
+    clock.now = 60
+    assert progress.stalled() == []
+    clock.now = 61
+    assert progress.stalled() == [ONE, TWO]
+    progress.failing()  # it is tried again: the worker lives
+    assert progress.stalled() == []
+    clock.now = 1000
+    progress.taken(False)
+    assert progress.stalled() == []
+
+
 def get(port: int, path: str) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
