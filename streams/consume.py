@@ -129,8 +129,8 @@ class BatchLoop:
         confluent_kafka.KafkaException
             If the client cannot go on.
         """
-        lookout = Lookout(self._settings, self.worker, self._topics, self.progress, self._clock)
-        self._ids = lookout.ids
+        self._lookout = Lookout(self._settings, self.worker, self._topics, self.progress, self._clock)
+        self._ids = self._lookout.ids
         self._consumer = Consumer(consumer_config(self._settings, self.worker))
         self._consumer.subscribe(
             self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
@@ -146,8 +146,8 @@ class BatchLoop:
                 self._finished = {}
                 if until_end and self._at_end and all(self._at_end.values()):
                     return
-                if self._at_end and lookout.due():
-                    lookout.look(self._consumer, self._at_end)
+                if self._at_end and self._lookout.due():
+                    self._lookout.look(self._consumer, self._at_end)
                     self._assert_kept()
         finally:
             self._close()
@@ -166,7 +166,10 @@ class BatchLoop:
             if error is None:
                 self._at_end[partition] = False
                 offset = message.offset() or 0
-                batch.append(Message.of(message, self._ids[partition[0]], self._positions.get(partition, offset)))
+                position = self._positions.get(partition, offset)
+                if offset < position:  # no one seeks back but us: perhaps this is another topic of the same name
+                    self._lookout.look(self._consumer, self._at_end)
+                batch.append(Message.of(message, self._ids[partition[0]], position))
                 self._positions[partition] = offset + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._at_end[partition] = True

@@ -15,7 +15,7 @@ from streams.topics import TopicError, topic_ids
 
 log = structlog.get_logger(__name__)
 
-LOOK_EVERY_S = 10.0
+LOOK_EVERY_S = 5.0
 LOOK_TIMEOUT_S = 1.0
 
 

@@ -1,9 +1,10 @@
-"""A TCP proxy that loses replies, or refuses, as a test says."""
+"""A TCP proxy that loses or delays replies, or refuses, as a test says."""
 
 import contextlib
 import random
 import socket
 import threading
+import time
 from types import TracebackType
 from typing import Self
 
@@ -26,16 +27,21 @@ class Proxy:
         Where it listens.
     refuse
         Set it to close every connection, old and new, without asking the server.
+    delay_s
+        Set it to keep every reply back for so long.
+    lost
+        As given; may be changed.
     dropped, refused
         Connections that were closed for one reason or the other.
     """
 
     def __init__(self, host: str, port: int, lost: float = 0.0, seed: int = 0) -> None:
         self.refuse = False
+        self.delay_s = 0.0
+        self.lost = lost
         self.dropped = 0
         self.refused = 0
         self._server = (host, port)
-        self._lost = lost
         self._rng = random.Random(seed)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -60,7 +66,11 @@ class Proxy:
                 self.refused += 1
                 client.close()
                 continue
-            server = socket.create_connection(self._server)
+            try:
+                server = socket.create_connection(self._server)
+            except OSError:
+                client.close()
+                continue
             threading.Thread(target=self._pump, args=(client, server, False), daemon=True).start()
             threading.Thread(target=self._pump, args=(server, client, True), daemon=True).start()
 
@@ -70,9 +80,11 @@ class Proxy:
                 if self.refuse:
                     self.refused += 1
                     break
-                if replies and self._rng.random() < self._lost:
+                if replies and self._rng.random() < self.lost:
                     self.dropped += 1
                     break
+                if replies and self.delay_s:
+                    time.sleep(self.delay_s)
                 sink.sendall(data)
         except OSError:
             pass

@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from streams.embedded import STOP_S, Pair, broker_ready, child, free_port, store
 ROOT = Path(__file__).parents[1]
 POM = ROOT / "tests" / "kafka" / "pom.xml"
 JARS = ROOT / ".leap" / "kafka"
+CLUSTER = "leap-tests-cluster-idw"
 
 # A broker of one node that lets tests use sessions of 1 s and waits for nobody. One CPU thread of compiler
 # and the serial collector start fastest on a small machine.
@@ -53,10 +53,10 @@ def install_kafka() -> None:
 
 
 @contextmanager
-def real_kafka(directory: Path, port: int | None = None, stop_s: float = STOP_S) -> Iterator[str]:
+def real_kafka(directory: Path, port: int | None = None, stop_s: float = STOP_S, properties: str = "") -> Iterator[str]:
     """Run Apache Kafka until the block ends; the same directory and port again are a restart.
 
-    It has `stop_s` seconds to end before it is killed.
+    It has `stop_s` seconds to end before it is killed. `properties` come beside those of a broker on its own.
 
     Yields
     ------
@@ -65,17 +65,17 @@ def real_kafka(directory: Path, port: int | None = None, stop_s: float = STOP_S)
     """
     port = port or free_port()
     data = directory / "data"
-    properties = directory / "server.properties"
+    file = directory / "server.properties"
     java = ["java", *JAVA, "-cp", f"{JARS}/*"]
     if not data.exists():
         directory.mkdir(parents=True, exist_ok=True)
-        properties.write_text(SERVER.format(port=port, controller=free_port(), data=data))
-        storage = ["kafka.tools.StorageTool", "format", "-t", uuid.uuid4().hex, "-c", str(properties)]
+        file.write_text(SERVER.format(port=port, controller=free_port(), data=data) + properties)
+        storage = ["kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(file)]
         done = subprocess.run([*java, *storage], capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"Kafka's storage cannot be formatted:\n{done.stdout}{done.stderr}")
     address = f"127.0.0.1:{port}"
-    command = [*java, "kafka.Kafka", str(properties)]
+    command = [*java, "kafka.Kafka", str(file)]
     with child(command, directory / "kafka.log", lambda: broker_ready(address), deadline_s=90, stop_s=stop_s):
         yield address
 

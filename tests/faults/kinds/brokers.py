@@ -1,0 +1,47 @@
+"""Brokers that die, and topics that change under the workers."""
+
+import time
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+
+from schemas.topics import COMPLETED, load_topics
+from streams.kafka import admin_config
+from streams.topics import ensure_topics
+from tests.faults.fault import Fault
+from tests.faults.scene import Scene
+
+MORE_PARTITIONS = 3
+
+
+def killed(scene: Scene) -> None:
+    broker = scene.rng.choice(scene.services.brokers.members)
+    scene.count()
+    broker.kill()
+    time.sleep(scene.rng.uniform(1.0, 3.0))
+    broker.start()
+
+
+def grown(scene: Scene) -> None:
+    admin, name = AdminClient(admin_config(scene.settings)), scene.settings.topic(COMPLETED)
+    count = len(admin.list_topics(name, timeout=10).topics[name].partitions) + MORE_PARTITIONS
+    scene.count()
+    admin.create_partitions([NewPartitions(name, count)])[name].result(10)
+
+
+def created_again(scene: Scene) -> None:
+    """What is deleted unread is gone by intention, so everything is read before."""
+    admin, name = AdminClient(admin_config(scene.settings)), scene.settings.topic(COMPLETED)
+    with scene.sender.paused:
+        scene.await_quiet()
+        admin.delete_topics([name])[name].result(10)
+        while name in admin.list_topics(timeout=10).topics:
+            time.sleep(0.05)
+        ensure_topics(scene.settings, load_topics().values())
+
+
+FAULTS = [
+    Fault("broker of three killed and started", killed),
+    Fault("partitions added to a topic", grown, pause_s=5.0),
+    Fault("topic deleted and created", created_again, pause_s=5.0),
+]

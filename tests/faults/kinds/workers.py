@@ -1,0 +1,34 @@
+"""Workers that die, come and go."""
+
+import time
+
+from tests.faults.fault import Fault
+from tests.faults.scene import Scene
+
+
+def killed(scene: Scene) -> None:
+    scene.count()
+    scene.workers.kill(scene.rng)
+
+
+def killed_between_write_and_commit(scene: Scene) -> None:
+    """Workers kill themselves so; a strike is one that did."""
+    scene.count()
+    dead = scene.workers.ended[-9]
+    while scene.sender.sending and scene.workers.ended[-9] == dead:
+        time.sleep(0.1)
+
+
+def come_and_go(scene: Scene) -> None:
+    kind = scene.rng.choice(("history", "joiner", "ranking"))
+    scene.workers.add(kind)
+    time.sleep(scene.rng.uniform(2.0, 4.0))
+    scene.count()
+    scene.workers.remove(kind)
+
+
+FAULTS = [
+    Fault("workers killed at any moment", killed),
+    Fault("workers killed between write and commit", killed_between_write_and_commit, mortality=0.1, pause_s=0.0),
+    Fault("workers added and removed", come_and_go, pause_s=2.0),
+]

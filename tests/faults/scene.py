@@ -1,0 +1,147 @@
+"""A deployment of its own for each fault: topics, keys, workers, and a launcher that sends the stream."""
+
+import random
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from predictor.store import LocalStore
+from schemas.events import THROUGHPUT, JobCompleted
+from schemas.topics import load_topics
+from streams.history_store import HistoryStore
+from streams.redis_client import connect
+from streams.settings import Settings
+from streams.topics import ensure_topics
+from tests.faults.brokers import Brokers
+from tests.faults.lag import Lag
+from tests.faults.stores import Cluster, Store
+from tests.faults.stream import Sender
+from tests.faults.workers import Workers
+from tests.proxy import Proxy
+
+WORKERS = {"history": 2, "joiner": 1, "ranking": 1}
+RECOVERY_S = 120.0
+PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Services:
+    """What runs for all faults."""
+
+    brokers: Brokers
+    store: Store
+    cluster: Cluster
+    artifacts: LocalStore
+
+
+@dataclass
+class Scene:
+    """What a fault strikes.
+
+    Attributes
+    ----------
+    store_proxy
+        Between the workers and the store, for the faults that ask for it.
+    extra
+        Completions that a fault has sent beside the stream, and that count.
+    refused
+        Those that must be set aside.
+    in_flight
+        Most events that were sent and not yet committed by all groups when a fault struck.
+    """
+
+    services: Services
+    settings: Settings
+    folder: Path
+    workers: Workers
+    sender: Sender
+    lag: Lag
+    store_proxy: Proxy
+    rng: random.Random
+    extra: list[JobCompleted] = field(default_factory=list)
+    refused: list[JobCompleted] = field(default_factory=list)
+    in_flight: int = 0
+
+    def count(self) -> None:
+        """Take note of what is in flight."""
+        self.in_flight = max(self.in_flight, self.lag() or 0)
+
+    def await_quiet(self, counted: int | None = None) -> None:
+        """Wait until every group has committed everything, and the store has counted so many completions.
+
+        A store that never gets there is for the verdict to tell, so of that no more is asked after a while.
+
+        Raises
+        ------
+        TimeoutError
+            If it takes two minutes.
+        """
+        began = time.monotonic()
+        while self.lag() != 0:
+            if time.monotonic() - began > RECOVERY_S:
+                raise TimeoutError(f"{self.lag()} messages are left after {RECOVERY_S:.0f} s; see {self.folder}")
+            time.sleep(0.1)
+        began = time.monotonic()
+        while counted is not None and self._counted() != counted and time.monotonic() - began < PATIENCE_S:
+            time.sleep(0.1)
+
+    def _counted(self) -> int:
+        with connect(self.settings.redis_url) as client:
+            store = HistoryStore(client, self.settings.redis_prefix)
+            buckets = list(store.buckets(THROUGHPUT))
+        return sum(held.n for one in buckets for key, held in one.statistics.items() if key.kind == "family")
+
+
+@contextmanager
+def scene(
+    services: Services,
+    folder: Path,
+    count: int,
+    rate: float,
+    seed: int,
+    on_cluster: bool = False,
+    proxied: bool = False,
+    mortality: float = 0.0,
+) -> Iterator[Scene]:
+    """Set a scene: everything runs and the stream has begun.
+
+    Parameters
+    ----------
+    count, rate
+        Events of the stream, and how many a second are sent.
+    seed
+        Of what the fault chooses.
+    on_cluster
+        The store is the Redis Cluster.
+    proxied
+        Workers reach brokers and store through proxies.
+    mortality
+        Share of batches between whose write and commit a worker kills itself.
+    """
+    folder.mkdir(parents=True)
+    fresh = uuid.uuid4().hex[:8]
+    target: Store = services.cluster.nodes[0] if on_cluster else services.store
+    with Proxy("127.0.0.1", target.port, seed=seed) as proxy:
+        settings = Settings.from_environment(
+            {
+                "LEAP_KAFKA_BOOTSTRAP_SERVERS": services.brokers.direct,
+                "LEAP_KAFKA_SESSION_TIMEOUT_MS": "3000",
+                "LEAP_KAFKA_HEARTBEAT_INTERVAL_MS": "500",
+                "LEAP_TOPIC_PREFIX": f"{fresh}-",
+                "LEAP_REDIS_PREFIX": fresh,
+                "LEAP_REDIS_URL": target.url,
+                "LEAP_ARTIFACTS": str(services.artifacts.root),
+            }
+        )
+        ensure_topics(settings, load_topics().values())
+        environment = settings.to_environment()
+        if proxied:
+            environment["LEAP_KAFKA_BOOTSTRAP_SERVERS"] = services.brokers.proxied
+            environment["LEAP_REDIS_URL"] = f"redis://127.0.0.1:{proxy.port}/0"
+        workers = Workers(Settings.from_environment(environment), folder, mortality)
+        with workers.running(WORKERS):
+            sender = Sender(settings, count, rate)
+            yield Scene(services, settings, folder, workers, sender, Lag(settings), proxy, random.Random(seed))

@@ -1,0 +1,34 @@
+"""``python -m tests.faults.worker KIND SHARE``: a worker that kills itself with -9 where it hurts most.
+
+In that share of its batches it dies when all is written and nothing committed.
+"""
+
+import os
+import random
+import signal
+import sys
+from unittest.mock import patch
+
+from streams.consume import BatchLoop
+from streams.message import Message
+from streams.worker_cli import app
+
+commit = BatchLoop._commit
+
+
+def main() -> None:
+    """Run the worker."""
+    kind, share = sys.argv[1], float(sys.argv[2])
+    rng = random.Random()
+
+    def mortal(loop: BatchLoop, batch: list[Message]) -> None:
+        if rng.random() < share:
+            os.kill(os.getpid(), signal.SIGKILL)
+        commit(loop, batch)
+
+    with patch.object(BatchLoop, "_commit", mortal):
+        app([kind])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Worker processes under a supervisor that starts each anew when it has ended."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from streams.embedded import WATCH
+from streams.settings import Settings
+
+KINDS = ("history", "joiner", "ranking")
+AGAIN_AFTER_S = 0.2
+STOP_S = 20.0
+
+
+class Workers:
+    """Any number of workers of each kind.
+
+    Attributes
+    ----------
+    ended
+        How many ended with which status without being told to; -9 is killed.
+    mortality
+        Share of batches between whose write and commit a worker kills itself; changed, it holds for those that start.
+    """
+
+    def __init__(self, settings: Settings, folder: Path, mortality: float) -> None:
+        self.ended: Counter[int] = Counter()
+        self.mortality = mortality
+        self._settings = settings
+        self._folder = folder
+        self._running: list[_Supervised] = []
+
+    def add(self, kind: str) -> None:
+        """Start one more."""
+        self._running.append(_Supervised(self, kind))
+
+    def remove(self, kind: str) -> None:
+        """Have one end as a supervisor would, by SIGTERM."""
+        worker = next(worker for worker in self._running if worker.kind == kind)
+        self._running.remove(worker)
+        worker.stop()
+
+    def kill(self, rng: random.Random) -> None:
+        """Kill any one with -9."""
+        rng.choice(self._running).kill()
+
+    def peak_mib(self) -> float:
+        """Largest resident memory that any of those that run has had."""
+        return max(worker.peak_mib() for worker in self._running)
+
+    @contextmanager
+    def running(self, counts: dict[str, int]) -> Iterator[None]:
+        """Start so many of each kind; stop all at the end of the block."""
+        for kind, count in counts.items():
+            for _ in range(count):
+                self.add(kind)
+        try:
+            yield
+        finally:
+            stopping = [threading.Thread(target=worker.stop) for worker in self._running]
+            for thread in stopping:
+                thread.start()
+            for thread in stopping:
+                thread.join()
+            self._running = []
+
+    def start(self, kind: str) -> subprocess.Popen[bytes]:
+        """Start a process, which ends when this one does."""
+        command = [sys.executable, "-m", "tests.faults.worker", kind, str(self.mortality)]
+        with (self._folder / f"{kind}.log").open("ab") as log:
+            return subprocess.Popen(
+                ["/bin/sh", "-c", WATCH, "sh", *command],
+                stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
+                env=os.environ | self._settings.to_environment(),
+            )  # fmt: skip
+
+
+class _Supervised:
+    """One worker, started again until it is stopped."""
+
+    def __init__(self, workers: Workers, kind: str) -> None:
+        self.kind = kind
+        self._workers = workers
+        self._stopping = False
+        self._lock = threading.Lock()
+        self._process = workers.start(kind)
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopping = True
+            assert self._process.stdin is not None
+            self._process.stdin.close()  # the shell sends SIGTERM
+        self._thread.join(STOP_S)
+        if self._thread.is_alive():
+            self.kill()
+            raise RuntimeError(f"a {self.kind} worker did not end within {STOP_S} s of SIGTERM")
+
+    def peak_mib(self) -> float:
+        """Of the group's members the worker is the largest."""
+        peaks = [0.0]
+        for status in Path("/proc").glob("[0-9]*/status"):
+            try:
+                if os.getpgid(int(status.parent.name)) == self._process.pid:
+                    fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+                    peaks.append(int(fields["VmHWM"].split()[0]) / 1024)
+            except (OSError, KeyError):  # it has ended meanwhile
+                continue
+        return max(peaks)
+
+    def _watch(self) -> None:
+        while True:
+            status = self._process.wait()
+            with self._lock:
+                if self._stopping:
+                    return
+                self._workers.ended[-9 if status == 128 + signal.SIGKILL else status] += 1
+                time.sleep(AGAIN_AFTER_S)
+                self._process = self._workers.start(self.kind)
