@@ -61,7 +61,6 @@ def retrain(
     from retrainer.partitions import Partitions
     from retrainer.schedule import alone, run_daily
     from streams.health import health_server
-    from streams.history import TARGETS
     from streams.logs import configure
     from streams.progress import Progress
     from streams.topics_cli import read_settings
@@ -77,7 +76,7 @@ def retrain(
         promote=not trial,
         n_jobs=jobs,
     )
-    targets = tuple(target or TARGETS)
+    targets = tuple(target or settings.targets)
     partitions = Partitions(settings.partitions)
 
     def run(day: date, names: Sequence[str]) -> "list[Report]":

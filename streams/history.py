@@ -170,11 +170,11 @@ class HistoryWorker:
             written.set_result(None)
 
 
-def history_loop(settings: Settings, targets: Collection[str] = TARGETS) -> BatchLoop:
+def history_loop(settings: Settings) -> BatchLoop:
     """Make the worker's loop, ready to run."""
     outputs = CheckedProducer(settings)
     store = HistoryStore(connect(settings.redis_url), settings.redis_prefix)
-    worker = HistoryWorker(store, DeadLetters(settings, outputs, WORKER), targets)
+    worker = HistoryWorker(store, DeadLetters(settings, outputs, WORKER), settings.targets)
     return BatchLoop(
         settings,
         WORKER,

@@ -50,24 +50,24 @@ def show(family: str, target: Target = THROUGHPUT, as_json: Json = False) -> Non
 
 
 @app.command()
-def backup(file: Path, target: Target = THROUGHPUT) -> None:
+def backup(file: Path) -> None:
     """Write all statistics to a file from which they can be restored, while workers go on."""
     from streams.history_backup import write_backup
 
-    with _open() as (_, store):
-        print(f"{write_backup(store, (target,), file)} statistics in {file}")
+    with _open() as (settings, store):
+        print(f"{write_backup(store, settings.targets, file)} statistics in {file}")
 
 
 @app.command()
-def rebuild(target: Target = THROUGHPUT) -> None:
+def rebuild() -> None:
     """Replay all completions into a new generation of keys, then switch to it; workers go on meanwhile."""
-    _rebuild(None, target)
+    _rebuild(None)
 
 
 @app.command()
-def restore(file: Path, target: Target = THROUGHPUT) -> None:
+def restore(file: Path) -> None:
     """Fill the store from a backup, catch up with the topic, then switch to the result."""
-    _rebuild(file, target)
+    _rebuild(file)
 
 
 @app.command()
@@ -99,14 +99,14 @@ def audit(target: Target = THROUGHPUT, as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def _rebuild(file: Path | None, target: str) -> None:
+def _rebuild(file: Path | None) -> None:
     from streams.history_rebuild import rebuild as replay
 
     def progress(messages: int) -> None:
         typer.echo(f"\r{messages} completions replayed", nl=False, err=True)
 
     with _open() as (settings, store):
-        done = replay(settings, store, (target,), file, progress)
+        done = replay(settings, store, settings.targets, file, progress)
     typer.echo(err=True)
     print(f"generation {done.generation} is in use: {done.messages} messages replayed, {done.rejected} no completions")
     if done.missing:

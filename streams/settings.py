@@ -5,6 +5,7 @@ Any librdkafka property is set by its own name: ``LEAP_KAFKA_SASL_USERNAME`` is 
 ``LEAP_KAFKA_SASL_PASSWORD_FILE``, a variable names a file that holds the value.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ VARIABLES = (
     Variable("LEAP_TOPIC_EPOCH", "0", "Stands in for topic ids where a broker has none; raise to start anew."),
     Variable("LEAP_REDIS_URL", "redis://127.0.0.1:6379/0", "Store; rediss:// for TLS, user:password@ for ACL."),
     Variable("LEAP_REDIS_PREFIX", "leap", "Put before every key in the store."),
+    Variable("LEAP_TARGETS", "throughput", "What is measured, kept and predicted, by commas; each has its artifacts."),
     Variable("LEAP_METRICS_PORT", "0", "Port of /metrics, /livez and /readyz; 0 is none."),
     Variable("LEAP_ARTIFACTS", ".leap/artifacts", "Artifacts and pointers: a path, or any fsspec URL."),
     Variable("LEAP_PARTITIONS", ".leap/partitions", "Daily partitions and reports: a path, or any fsspec URL."),
@@ -68,6 +70,8 @@ class Settings:
         Replicas of the topics created.
     topic_epoch
         Stands in for topic ids where a broker reports none.
+    targets
+        Measurements of a completion that statistics are kept of and nights train for.
     metrics_port
         Port of metrics and health; 0 is none.
     artifacts, partitions
@@ -92,6 +96,7 @@ class Settings:
     topic_replication: int
     topic_epoch: str
     redis_prefix: str
+    targets: tuple[str, ...]
     metrics_port: int
     artifacts: str
     partitions: str
@@ -132,6 +137,7 @@ class Settings:
             topic_replication=_integer(values, "LEAP_TOPIC_REPLICATION"),
             topic_epoch=values["LEAP_TOPIC_EPOCH"],
             redis_prefix=values["LEAP_REDIS_PREFIX"],
+            targets=_names(values, "LEAP_TARGETS"),
             metrics_port=_integer(values, "LEAP_METRICS_PORT"),
             artifacts=values["LEAP_ARTIFACTS"],
             partitions=values["LEAP_PARTITIONS"],
@@ -147,6 +153,7 @@ class Settings:
             "LEAP_TOPIC_REPLICATION": str(self.topic_replication),
             "LEAP_TOPIC_EPOCH": self.topic_epoch,
             "LEAP_REDIS_PREFIX": self.redis_prefix,
+            "LEAP_TARGETS": ",".join(self.targets),
             "LEAP_METRICS_PORT": str(self.metrics_port),
             "LEAP_ARTIFACTS": self.artifacts,
             "LEAP_PARTITIONS": self.partitions,
@@ -173,6 +180,15 @@ def _read_files(given: Mapping[str, str]) -> dict[str, str]:
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"{name}: {error}") from error
     return values
+
+
+def _names(values: Mapping[str, str], name: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in values[name].split(","))
+    if not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_.]*", part) for part in found) or len(set(found)) < len(found):
+        raise SettingsError(
+            f"{name}: {values[name]!r} is not a list, by commas, of different names of letters, digits, _ and ."
+        )
+    return found
 
 
 def _integer(values: Mapping[str, str], name: str) -> int:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -211,6 +212,12 @@ def test_the_command(topics: Settings, history: HistoryStore, tmp_path: Path, mo
     assert run(app, ["backup", str(tmp_path / "file")]).exit_code == 0
     assert "generation 1" in run(app, ["restore", str(tmp_path / "file")]).stdout
     assert "generation 2" in run(app, ["rebuild"]).stdout
+    measured = msgspec.structs.replace(events[0], attempt_id="other", measurements={TARGET: 1.0, "qps": 2.0})
+    send(topics, encoded([measured]))
+    monkeypatch.setenv("LEAP_TARGETS", f"{TARGET},qps")
+    assert "generation 3" in run(app, ["rebuild"]).stdout
+    assert json.loads(run(app, ["show", "ranker-a", "--json"]).stdout)["n"] == 6
+    assert json.loads(run(app, ["show", "ranker-a", "--target", "qps", "--json"]).stdout)["n"] == 1
     assert run(app, ["audit"]).exit_code == 1  # nothing was joined here
     monkeypatch.setenv("LEAP_REDIS_URL", "redis://127.0.0.1:1/0")
     down = run(app, ["show", "ranker-a"])

@@ -145,7 +145,7 @@ def test_what_is_no_completion_is_rejected_with_its_reason(value: bytes, reason:
 def test_several_targets_of_one_completion(topics: Settings) -> None:
     event = msgspec.structs.replace(completed(0, random.Random(0)), measurements={TARGET: 8.0, "qps": 2.0})
     send(topics, [encode(event)])
-    history_loop(topics, targets=(TARGET, "qps")).run(until_end=True)
+    history_loop(replace(topics, targets=(TARGET, "qps"))).run(until_end=True)
     store = HistoryStore(connect(topics.redis_url), topics.redis_prefix)
     name = family(event.job_name)
     for target, value in ((TARGET, 8.0), ("qps", 2.0)):

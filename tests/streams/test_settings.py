@@ -49,6 +49,9 @@ def test_secret_comes_from_a_file_and_stays_out_of_sight(tmp_path: Path) -> None
         ({"LEAP_METRICS_PORT": "many"}, "LEAP_METRICS_PORT: 'many' is not a whole number"),
         ({"LEAP_KAFKA_SASL_PASSWORD_FILE": "/no/such"}, "LEAP_KAFKA_SASL_PASSWORD_FILE: .*/no/such"),
         ({"LEAP_REDIS_URL": "a", "LEAP_REDIS_URL_FILE": "b"}, "LEAP_REDIS_URL are both set"),
+        ({"LEAP_TARGETS": "throughput,"}, "LEAP_TARGETS: 'throughput,' is not a list"),
+        ({"LEAP_TARGETS": "a, a"}, "LEAP_TARGETS"),
+        ({"LEAP_TARGETS": "a-b"}, "LEAP_TARGETS"),
     ],
 )
 def test_malformed_variable(environ: dict[str, str], message: str) -> None:
