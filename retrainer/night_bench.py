@@ -1,5 +1,6 @@
 """A night over the simulated fleet, with 250,000 families in the store and a writer that never stops."""
 
+import logging
 import multiprocessing
 import os
 import resource
@@ -27,6 +28,7 @@ from schemas.hardware import load_catalog
 from streams.fleet.events import arrivals, attempt_ids
 from streams.fleet.generate import Fleet, FleetConfig
 from streams.history_store import HistoryStore
+from streams.logs import configure
 from streams.observations import Key, Observation
 from streams.redis_client import connect
 from streams.settings import Settings
@@ -119,6 +121,7 @@ def bench(settings: Settings, rows: int, recipes: tuple[str, ...], jobs: int, fo
 
 def _night(task: _Task) -> tuple[Report, float, float, float]:
     """The night's report, its seconds by the clock and of the processor, and its peak in GiB."""
+    configure(logging.WARNING)  # standard output is for the figures
     partitions = Partitions(task.folder / "partitions")
 
     def absorb() -> list[date]:
