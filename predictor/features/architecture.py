@@ -9,6 +9,7 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
+from predictor.features.described import Described
 from schemas.launch import ModelDefinition, Operator
 
 Floats = NDArray[np.float64]
@@ -71,35 +72,51 @@ _WITH_PARAMETERS = ("matmul", "conv", "embedding", "attention", "recurrent", OTH
 _WITH_FLOPS = ("matmul", "conv", "embedding", "attention", "recurrent", "elementwise")
 _BITS = {"fp64": 64.0, "fp32": 32.0, "tf32": 32.0, "fp16": 16.0, "bf16": 16.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.0}
 
-#: Name to its meaning and unit; the order of the columns.
-TABLE: dict[str, str] = {
-    "operators": "number of operators",
-    "edges": "number of edges between them",
-    "depth": "operators on the longest path",
-    "width": "operators / depth",
-    "fan_out": "most edges that leave one operator",
-    "fan_in": "most edges that enter one operator",
-    "kinds": "number of distinct operator kinds",
-    "parameters": "trainable values",
-    "flops": "FLOP",
-    "bytes": "bytes read and written",
-    "intensity": "FLOP per byte: flops / bytes",
-    "flops_per_parameter": "FLOP per trainable value",
-    **{f"{name}_operators": f"number of {name} operators" for name in _COUNTED},
-    **{f"{name}_parameter_share": f"share of the parameters in {name} operators" for name in _WITH_PARAMETERS},
-    **{f"{name}_flop_share": f"share of the FLOP in {name} operators" for name in _WITH_FLOPS},
-    "largest_parameter_share": "share of the parameters in the largest operator",
-    "largest_flop_share": "share of the FLOP in the largest operator",
-    "embedding_rows": "rows of all embedding tables",
-    "embedding_largest": "rows of the largest embedding table",
-    "embedding_dim": "mean embedding dimension",
-    "heads": "mean number of attention heads",
-    "head_dim": "mean dimension of an attention head",
-    "layer_width": "greatest last output dimension",
-    "activations": "output values of all operators",
-    "largest_activation": "output values of the largest operator",
-    "sequence": "greatest number of positions: second last dimension of an attention operator's output",
-    "precision_bits": "bits of the stated precision",
+_NO_DEFINITION = "without a definition"
+_NO_PARAMETERS, _NO_FLOPS = "where the model has no parameters", "where it states no FLOP"
+_EMBEDDING = "where no table states it"
+_ATTENTION = "where no attention states it"
+
+
+def _of_operators(formula: str, unit: str = "", missing: str = _NO_DEFINITION) -> Described:
+    return Described(formula, unit, missing)
+
+
+#: Name to its formula over the operators o and edges of the definition; the order of the columns.
+TABLE: dict[str, Described] = {
+    "operators": _of_operators("number of o"),
+    "edges": _of_operators("number of edges"),
+    "depth": _of_operators("o on the longest path"),
+    "width": _of_operators("operators / depth"),
+    "fan_out": _of_operators("most edges that leave one o"),
+    "fan_in": _of_operators("most edges that enter one o"),
+    "kinds": _of_operators("number of distinct kinds of o"),
+    "parameters": _of_operators("Σ parameters", "values"),
+    "flops": _of_operators("Σ flops", "FLOP per sample"),
+    "bytes": _of_operators("Σ bytes", "bytes per sample"),
+    "intensity": _of_operators("flops / bytes", "FLOP per byte", "where it states no bytes"),
+    "flops_per_parameter": _of_operators("flops / parameters", "FLOP per sample and value", _NO_PARAMETERS),
+    **{f"{name}_operators": _of_operators(f"number of o of class {name}") for name in _COUNTED},
+    **{
+        f"{name}_parameter_share": _of_operators(f"Σ parameters of class {name} / parameters", "share", _NO_PARAMETERS)
+        for name in _WITH_PARAMETERS
+    },
+    **{
+        f"{name}_flop_share": _of_operators(f"Σ flops of class {name} / flops", "share", _NO_FLOPS)
+        for name in _WITH_FLOPS
+    },
+    "largest_parameter_share": _of_operators("max parameters of one o / parameters", "share", _NO_PARAMETERS),
+    "largest_flop_share": _of_operators("max flops of one o / flops", "share", _NO_FLOPS),
+    "embedding_rows": _of_operators("Σ rows of class embedding", "rows", _EMBEDDING),
+    "embedding_largest": _of_operators("max rows of class embedding", "rows", _EMBEDDING),
+    "embedding_dim": _of_operators("mean dim of class embedding", "values", _EMBEDDING),
+    "heads": _of_operators("mean heads of class attention", "", _ATTENTION),
+    "head_dim": _of_operators("mean head_dim of class attention", "values", _ATTENTION),
+    "layer_width": _of_operators("max last dimension of an output", "values"),
+    "activations": _of_operators("Σ values of the output", "values per sample"),
+    "largest_activation": _of_operators("max values of one output", "values per sample"),
+    "sequence": _of_operators("max second last dimension of an output of class attention", "positions", _ATTENTION),
+    "precision_bits": _of_operators("bits of the definition's precision", "bits", "where it states none that is known"),
 }
 NAMES: tuple[str, ...] = tuple(TABLE)
 

@@ -2,9 +2,21 @@
 
 import numpy as np
 
+from predictor.features.described import Described
 from predictor.jobs import NUMBERS, Floats, Jobs
 
-FEATURES: tuple[str, ...] = NUMBERS
+_UNITS = {"batch_size": "samples per step and trainer", "sequence_length": "tokens per sample"}
+_FORMULAS = {"activation_checkpointing": "1 if stated and true, 0 if false"}
+_ALWAYS = ("num_trainers", "accelerators_per_trainer")
+
+#: The numbers of a launch configuration.
+TABLE: dict[str, Described] = {
+    name: Described(
+        _FORMULAS.get(name, "as stated"), _UNITS.get(name, ""), "" if name in _ALWAYS else "where not stated"
+    )
+    for name in NUMBERS
+}
+FEATURES: tuple[str, ...] = tuple(TABLE)
 
 
 def features(jobs: Jobs) -> Floats:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from predictor.features import architecture
+from predictor.features.described import Described
 from predictor.jobs import Floats, HardwareTable, Indices, Jobs
 from schemas.hardware import SPECIFICATIONS
 
@@ -10,12 +11,19 @@ from schemas.hardware import SPECIFICATIONS
 #: Adam (2 + 2 + 12: Rajbhandari et al., "ZeRO", 2020, section 3.1).
 STATE_BYTES_PER_PARAMETER = 16.0
 
-JOINT: tuple[str, ...] = (
-    "compute_time",  # seconds per step at the 16-bit peak: 3 x forward FLOPs x samples per accelerator / peak
-    "memory_time",  # seconds per step at full bandwidth: 3 x forward bytes x samples per accelerator / bandwidth
-    "state_share",  # training state over the memory of the accelerators that share it
-    "compute_per_byte",  # FLOP per byte that the hardware can do at its peaks
-)
+_UNKNOWN = "without a definition, a batch size or the specification"
+
+#: What joins the job and the hardware type: name to formula; peak is the best of bf16, fp16 and fp32, samples are
+#: batch_size / accelerators_per_trainer, and a training step costs three forward passes.
+TABLE: dict[str, Described] = {
+    "compute_time": Described("3 flops samples / peak", "s per step", _UNKNOWN),
+    "memory_time": Described("3 bytes samples / memory bandwidth", "s per step", _UNKNOWN),
+    "state_share": Described(
+        "16 bytes × parameters / (memory × accelerators)", "share", "without a definition or the memory"
+    ),
+    "compute_per_byte": Described("peak / memory bandwidth", "FLOP per byte", "without the specification"),
+}
+JOINT: tuple[str, ...] = tuple(TABLE)
 FEATURES: tuple[str, ...] = SPECIFICATIONS + JOINT
 
 

@@ -9,14 +9,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from predictor.features.described import Described
 from predictor.jobs import Floats
 
 #: What a snapshot keeps of a key, in the order of its columns. `last_day` is in days since the epoch.
 STATISTICS: tuple[str, ...] = ("count", "mean", "deviation", "last", "last_day")
 #: The three keys, in the order in which they are looked up.
 KINDS: tuple[str, ...] = ("family", "family_hardware", "model_type")
-PER_KIND: tuple[str, ...] = ("last", "mean", "deviation", "count", "age_days", "cold")
-FEATURES: tuple[str, ...] = tuple(f"{kind}_{name}" for kind in KINDS for name in PER_KIND)
+_LOG = "ln samples/s"
+#: What is told of each key. The running statistics are those of ln throughput over the attempts that had finished at
+#: the end of the day before; of a key that was never seen there is no NaN but what `broader` or a constant says.
+PER_KIND: dict[str, Described] = {
+    "last": Described("ln throughput of the attempt that finished last; of a cold key the mean of the broader", _LOG),
+    "mean": Described("running mean of ln throughput; of a cold key that of the broader", _LOG),
+    "deviation": Described(
+        "its running standard deviation; of a cold key, or of one attempt, that of the window", _LOG
+    ),
+    "count": Described("finished attempts; 0 of a cold key"),
+    "age_days": Described("days from the last of them to the submission; 365 of a cold key", "days"),
+    "cold": Described("1 if the key was never seen, else 0"),
+}
+TABLE: dict[str, Described] = {f"{kind}_{name}": told for kind in KINDS for name, told in PER_KIND.items()}
+FEATURES: tuple[str, ...] = tuple(TABLE)
 
 #: Age given to a key that was never seen: older than any retention keeps.
 IMPUTED_AGE_DAYS = 365.0

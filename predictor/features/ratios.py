@@ -2,21 +2,25 @@
 
 import numpy as np
 
+from predictor.features.described import Described
 from predictor.jobs import Floats, Jobs
 
-#: Name to formula, b = batch_size per trainer, a = accelerators_per_trainer, t = num_trainers.
-FEATURES: tuple[str, ...] = (
-    "accelerators",  # t a
-    "total_batch",  # b t
-    "batch_per_accelerator",  # b / a
-    "micro_batch",  # b / (a gradient_accumulation)
-    "readers_per_trainer",  # data_readers / t
-    "readers_per_accelerator",  # data_readers / (t a)
-    "samples_per_reader",  # b t / data_readers
-    "tokens_per_accelerator",  # b sequence_length / a
-    "model_parallel",  # tensor x pipeline x expert, 1 where not stated
-    "model_replicas",  # t a / model_parallel
-)
+_UNSTATED = "where a term is not stated, or a divisor is 0"
+
+#: Name to formula; b = batch_size (per trainer), a = accelerators_per_trainer, t = num_trainers.
+TABLE: dict[str, Described] = {
+    "accelerators": Described("t a"),
+    "total_batch": Described("b t", "samples", _UNSTATED),
+    "batch_per_accelerator": Described("b / a", "samples", _UNSTATED),
+    "micro_batch": Described("b / (a gradient_accumulation), 1 where not stated", "samples", _UNSTATED),
+    "readers_per_trainer": Described("data_readers / t", "", _UNSTATED),
+    "readers_per_accelerator": Described("data_readers / (t a)", "", _UNSTATED),
+    "samples_per_reader": Described("b t / data_readers", "samples", _UNSTATED),
+    "tokens_per_accelerator": Described("b sequence_length / a", "tokens", _UNSTATED),
+    "model_parallel": Described("tensor_parallel pipeline_parallel expert_parallel, each 1 where not stated"),
+    "model_replicas": Described("t a / model_parallel"),
+}
+FEATURES: tuple[str, ...] = tuple(TABLE)
 
 
 def features(jobs: Jobs) -> Floats:

@@ -1,0 +1,35 @@
+"""The page of features is that of the code, and names every column once."""
+
+import re
+from pathlib import Path
+
+from predictor.features import matrix
+from predictor.features.architecture import NAMES, summary
+from predictor.features.page import page
+from predictor.vocabulary import Vocabulary
+from tests.builders import MODEL
+
+PAGE = Path(__file__).parents[2] / "docs" / "features.md"
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m predictor.features.page > docs/features.md"
+
+
+def test_every_column_is_on_the_page_in_its_place() -> None:
+    assert re.findall(r"(?m)^\| `(\w+)` \|", page()) == list(matrix.names(Vocabulary()))
+
+
+def test_the_architecture_is_44_values_of_which_a_definition_has_those_that_apply() -> None:
+    assert len(NAMES) == 44
+    values = summary(MODEL)
+    assert {"heads", "head_dim", "sequence"} == set(NAMES) - set(values)
+    assert (values["operators"], values["edges"], values["depth"], values["width"]) == (4, 4, 4, 1)
+    assert (values["parameters"], values["flops"], values["bytes"]) == (2177, 1120, 3020)
+    assert (values["intensity"], values["flops_per_parameter"]) == (1120 / 3020, 1120 / 2177)
+    assert (values["fan_out"], values["fan_in"], values["kinds"]) == (2, 2, 3)
+    assert (values["matmul_flop_share"], values["embedding_parameter_share"]) == (1088 / 1120, 1600 / 2177)
+    assert (values["largest_flop_share"], values["largest_parameter_share"]) == (1024 / 1120, 1600 / 2177)
+    assert (values["embedding_rows"], values["embedding_largest"], values["embedding_dim"]) == (100, 100, 16)
+    assert (values["activations"], values["largest_activation"], values["layer_width"]) == (81, 32, 32)
+    assert values["precision_bits"] == 16
