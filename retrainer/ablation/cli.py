@@ -30,9 +30,7 @@ def ablate(
     seeds: Annotated[int, typer.Option(min=1, help="Fleets, or fits of a table, to take the mean of.")] = 1,
     without: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Also take this away: scale, architecture, hardware, history, model, names; or hardware_type=X."
-        ),
+        typer.Option(help="Also take this away: scale, architecture, hardware, history, names; or hardware_type=X."),
     ] = None,
     options: Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE for families that take it.")] = None,
     folder: Annotated[Path, typer.Option(help="Results; a run that stopped goes on from there.")] = Path(
@@ -41,10 +39,11 @@ def ablate(
     as_json: Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")] = False,
 ) -> None:
     """Compare families of models, each fitted in a process of its own, one after the other."""
+    from retrainer.ablation.comparison import as_text, compare
     from retrainer.ablation.families import FAMILIES
-    from retrainer.ablation.measure import Run, measure_all
+    from retrainer.ablation.measure import RESULTS, Run, measure_all
     from retrainer.ablation.problem import FleetSource, TableSource
-    from retrainer.ablation.table import as_figure, as_text, lines
+    from retrainer.ablation.table import as_figure
 
     if listed:
         for family in FAMILIES.values():
@@ -52,35 +51,40 @@ def ablate(
             for option, meaning in family.options.items():
                 print(f"{'':12} --set {option}={meaning}{', needed' if option in family.needs else ''}")
         return
-    given = dict(option.partition("=")[::2] for option in options or [])
-    names = families.split(",") if families else list(FAMILIES)
-    if unknown := set(names) - set(FAMILIES):
-        raise fail(f"no family {', '.join(sorted(unknown))}; see leap ablate --list")
-    if unknown := set(given) - {option for name in names for option in FAMILIES[name].options}:
-        raise fail(f"no family here takes --set {', '.join(sorted(unknown))}; see leap ablate --list")
     if (source == FLEET) == bool(mapping):
         raise fail("a table needs --mapping, and the fleet takes none")
+    of = TableSource(source, mapping, every, warm_up, rows) if mapping else FleetSource(days, per_day, rows)
+    names, given = _named(families), dict(option.partition("=")[::2] for option in options or [])
+    if unknown := set(given) - {option for name in names for option in FAMILIES[name].options}:
+        raise fail(f"no family here takes --set {', '.join(sorted(unknown))}; see leap ablate --list")
     runs = []
     for name in names:
-        family = FAMILIES[name]
-        if missing := set(family.needs) - set(given):
-            _tell(f"{name}: left out, it needs {' '.join(f'--set {one}=…' for one in sorted(missing))}")
+        if missing := [one for one in FAMILIES[name].needs if one not in given]:
+            _tell(f"{name}: left out, it needs {' '.join(f'--set {one}=…' for one in missing)}")
             continue
-        taken = {option: given[option] for option in family.options if option in given}
-        of = TableSource(source, mapping, every, warm_up, rows) if mapping else FleetSource(days, per_day, rows)
+        taken = {option: given[option] for option in FAMILIES[name].options if option in given}
         runs += [Run(of, name, seed, away, taken) for away in ("", *(without or ())) for seed in range(seeds)]
     for variable in ONE_THREAD:
         os.environ.setdefault(variable, "1")
     results: list[Result] = []
     for result in measure_all(runs, folder):
-        _tell(f"{len(results) + 1} of about {len(runs)}: {_brief(result)}")
         results.append(result)
-    found = lines(results, folder)
+        _tell(f"{len(results)} of {len(runs)} or more: {_brief(result)}")
+    found = compare(results, folder)
     (folder / "ablation.json").write_bytes(msgspec.json.format(msgspec.json.encode(found)))
-    (folder / "ablation.svg").write_text(as_figure(found, "w20 on the attempts held out"), encoding="utf-8")
+    (folder / "ablation.svg").write_text(as_figure(found.families), encoding="utf-8")
     print(msgspec.json.encode(found).decode() if as_json else as_text(found))
     if failed := [result.name for result in results if result.error]:
-        raise fail(f"failed: {', '.join(failed)}; {folder}/results.jsonl has the reasons")
+        raise fail(f"failed: {', '.join(failed)}; {folder / RESULTS} has the reasons")
+
+
+def _named(families: str) -> list[str]:
+    from retrainer.ablation.families import FAMILIES
+
+    names = families.split(",") if families else list(FAMILIES)
+    if unknown := [name for name in names if name not in FAMILIES]:
+        raise fail(f"no family {', '.join(unknown)}; see leap ablate --list")
+    return names
 
 
 def _brief(result: "Result") -> str:

@@ -10,15 +10,18 @@ from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from predictor.evidence import basis
 from predictor.model import Prediction
 from retrainer.ablation.families import FAMILIES
 from retrainer.ablation.family import Context, Estimator
 from retrainer.ablation.problem import Source
-from retrainer.ablation.truth import truth_of
+from retrainer.ablation.truth import Truth, truth_of
 from retrainer.evaluate import Scores
 
 RESULTS = "results.jsonl"
@@ -83,6 +86,17 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
         """Name of the file with what it predicted."""
         return f"{self.name}-{sha256(msgspec.json.encode(self.run)).hexdigest()[:12]}.npz"
 
+    def predicted(self, folder: Path) -> dict[str, NDArray[Any]]:
+        """(held out,) `mean` of ln throughput, `spread` (NaN where the family has none), `basis`, and `new_graph`:
+        whether the model definition differs from all that were learned from.
+        """
+        with np.load(folder / self.file) as stored:
+            return {name: stored[name] for name in stored.files}
+
+    def truth(self, folder: Path) -> Truth:
+        """What it is judged on."""
+        return truth_of(self.run.source, self.run.seed, folder)
+
 
 def measure_all(runs: Iterable[Run], folder: Path) -> Iterator[Result]:
     """Measure what `folder` does not have yet, one process after the other; yields what was there first.
@@ -120,6 +134,7 @@ def measure(run: Run, folder: Path) -> list[Result]:
     problem = run.source.problem(run.seed, run.without)
     family, context = FAMILIES[run.family], Context(run.seed, problem.models, run.options)
     predicted: dict[str, list[Prediction]] = {name: [] for name in (family.name, *family.also)}
+    rests_on, new_graph = basis(problem.held_out.pairs), problem.splits["new_graph"]
     fitting, predicting = Meter(), Meter()
     for training, asked in problem.folds():
         with fitting:
@@ -142,7 +157,9 @@ def measure(run: Run, folder: Path) -> list[Result]:
         mean = np.concatenate([part.mean for part in parts])
         given = [part.mean * np.nan if part.spread is None else part.spread for part in parts]
         results.append(Result(run, name, len(training), truth.scores(mean), cost))
-        np.savez(folder / results[-1].file, mean=mean, spread=np.concatenate(given))
+        np.savez(
+            folder / results[-1].file, mean=mean, spread=np.concatenate(given), basis=rests_on, new_graph=new_graph
+        )
     return results
 
 

@@ -15,8 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from predictor.features.history import SECONDS_PER_DAY
-from predictor.jobs import NAMES, NUMBERS, Floats, HardwareTable
+from predictor.jobs import Floats, HardwareTable
 from retrainer.backtest import seen
+from retrainer.report.importance import CATEGORIES
 from retrainer.table import ARCHITECTURE, frame, log_target, normalise
 from retrainer.training import Data, prepare
 from retrainer.twin import Twin
@@ -33,15 +34,8 @@ from streams.mapped import Job
 
 Mask = NDArray[np.bool_]
 
-#: What a job says of itself, by category: columns of the feature table. `history` is found by the family.
-INPUTS: dict[str, tuple[str, ...]] = {
-    "scale": NUMBERS,
-    "architecture": ARCHITECTURE,
-    "hardware": ("hardware_type",),
-    "history": ("family",),
-    "model": ("model_type",),
-    "names": (*NAMES, "extra"),
-}
+#: Category of inputs to its columns of the feature table; history is found by the family.
+INPUTS = CATEGORIES | {"architecture": ARCHITECTURE}
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,12 @@ import numpy as np
 
 from predictor.jobs import Floats
 from retrainer.ablation.measure import Cost, Result
-from retrainer.ablation.truth import Truth, truth_of
+from retrainer.ablation.truth import Truth
 from retrainer.evaluate import Scores
 from retrainer.report import svg
+
+#: Splits shown, with their headings.
+SPLITS = {"known": "known", "first_seen": "new", "seen": "seen", "unseen": "unseen"}
 
 Numbers = TypeVar("Numbers", Scores, Cost)
 
@@ -45,40 +48,31 @@ class Judged(NamedTuple):
 
 
 def lines(results: Sequence[Result], folder: Path) -> list[Line]:
-    """Ceilings first, then one line a family and what was taken away, in the order of the results."""
-    done = [one for one in results if not one.error]
-    truths = {one.run.seed: truth(one, folder) for one in done}
+    """Ceilings first, then one line a family and category taken away, in the order of the results."""
+    done = [one for one in results if not one.error and "=" not in one.run.without]
+    truths = {one.run.seed: one.truth(folder) for one in done}
     found = []
     for name in next(iter(truths.values())).ceilings if truths else ():
         each = [_judge(one, one.ceilings[name]) for one in truths.values()]
         found.append(_line(f"({name})", "", 0, each, []))
     for name, without in dict.fromkeys((one.name, one.run.without) for one in done):
         of = [one for one in done if (one.name, one.run.without) == (name, without)]
-        each = [_judge(truths[one.run.seed], predicted(one, folder)) for one in of]
+        each = [_judge(truths[one.run.seed], one.predicted(folder)["mean"]) for one in of]
         found.append(_line(name, without, of[-1].trained_on, each, [one.cost for one in of if one.cost]))
     return found
 
 
-def truth(result: Result, folder: Path) -> Truth:
-    """What the run was judged on."""
-    return truth_of(result.run.source, result.run.seed, folder)
-
-
-def predicted(result: Result, folder: Path) -> Floats:
-    """(held out,) ln throughput."""
-    with np.load(folder / result.file) as stored:
-        return np.asarray(stored["mean"], dtype=float)
-
-
 def as_text(found: Sequence[Line]) -> str:
     """A table for the terminal; of the splits, w20."""
-    head = f"{'':28}{'w20':>6}{'95%':>13}{'w10':>6}{'w5':>6}{'MdAPE':>7}{'ratio':>7}{'cover':>7}{'known':>7}{'new':>6}"
+    head = f"{'':28}{'w20':>6}{'95%':>13}{'w10':>6}{'w5':>6}{'MdAPE':>7}{'ratio':>7}{'cover':>7}"
+    head += "".join(f"{heading:>7}" for heading in SPLITS.values())
     table = [f"{head}{'fit CPU s':>11}{'fit s':>9}{'ms/1000':>9}{'MiB':>7}{'size MB':>9}"]
     for one in found:
         score = one.splits["all"]
-        known, new = (f"{one.splits[name].w20:.1f}" if name in one.splits else "" for name in ("known", "first_seen"))
+        of_splits = (f"{one.splits[name].w20:.1f}" if name in one.splits else "" for name in SPLITS)
         text = f"{label(one):28}{score.w20:6.1f}{one.low:7.1f}-{one.high:5.1f}{score.w10:6.1f}{score.w5:6.1f}"
-        text += f"{score.mdape:7.1f}{score.ratio:7.3f}{score.coverage:7.1f}{known:>7}{new:>6}"
+        text += f"{score.mdape:7.1f}{score.ratio:7.3f}{score.coverage:7.1f}"
+        text += "".join(f"{w20:>7}" for w20 in of_splits)
         if one.cost:
             cost = one.cost
             text += f"{cost.fit_cpu_s:11.1f}{cost.fit_s:9.1f}{cost.predict_cpu_ms:9.1f}{cost.peak_mib:7.0f}"
@@ -87,7 +81,7 @@ def as_text(found: Sequence[Line]) -> str:
     return "\n".join(table)
 
 
-def as_figure(found: Sequence[Line], title: str) -> str:
+def as_figure(found: Sequence[Line], title: str = "w20 on the attempts held out") -> str:
     """w20 as bars in a picture (SVG) of its own, with the reachable ceiling as a mark where there is one."""
     rows = [
         (label(one), one.splits["all"].w20, f"{one.splits['all'].w20:.1f} ({one.low:.1f} to {one.high:.1f})")
@@ -107,7 +101,7 @@ def label(one: Line) -> str:
 
 
 def _judge(truth: Truth, mean: Floats) -> Judged:
-    return Judged(truth.scores(mean), truth.resampled(mean))
+    return Judged(truth.scores(mean), truth.resampled(mean, truth.splits["all"]))
 
 
 def _line(name: str, without: str, trained_on: int, each: Sequence[Judged], costs: Sequence[Cost]) -> Line:

@@ -1,6 +1,6 @@
 """What came true of the attempts that a problem holds out, kept beside the predictions: scores, intervals, ceilings."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -9,13 +9,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from predictor.evidence import basis
 from predictor.jobs import Floats
 from retrainer.ablation.problem import Mask, Problem, Source
 from retrainer.evaluate import Scores, scores
 
 RESAMPLES = 1000
 SPLIT, CEILING = "split_", "ceiling_"
+PLAIN = ("y", "family", "model_type", "hardware_type")
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Truth:
         ln of the measured throughput.
     family
         Number of the job family: attempts of one family err together.
-    basis, model_type, hardware_type
-        What a prediction rests on, and names.
+    model_type, hardware_type
+        Names.
     splits
         Name to mask, as of the problem from which nothing was taken away.
     ceilings
@@ -38,7 +38,6 @@ class Truth:
 
     y: Floats
     family: NDArray[np.intp]
-    basis: NDArray[np.str_]
     model_type: NDArray[np.str_]
     hardware_type: NDArray[np.str_]
     splits: dict[str, Mask]
@@ -52,7 +51,6 @@ class Truth:
         return cls(
             y=held_out.y,
             family=np.unique(jobs.family.astype(str), return_inverse=True)[1],
-            basis=basis(held_out.pairs),
             model_type=jobs.model_type.astype(str),
             hardware_type=held_out.pairs.hardware_type.astype(str),
             splits=dict(problem.splits),
@@ -63,9 +61,9 @@ class Truth:
         """Split to the scores of (n,) predicted ln throughput."""
         return {name: scores(np.exp(mean[of]), np.exp(self.y[of])) for name, of in self.splits.items()}
 
-    def resampled(self, mean: Floats, split: str = "all") -> Floats:
-        """(`RESAMPLES`,) w20 over families drawn with replacement: the draws are the same for all that answer alike."""
-        of = self.splits[split] & ~np.isnan(mean)
+    def resampled(self, mean: Floats, of: Mask) -> Floats:
+        """(`RESAMPLES`,) w20 of some attempts, families drawn with replacement; of the same attempts the same draws."""
+        of = of & ~np.isnan(mean)
         within = np.abs(np.expm1(mean[of] - self.y[of])) <= 0.2
         family = np.unique(self.family[of], return_inverse=True)[1]
         hits, attempts = np.bincount(family, within), np.bincount(family)
@@ -81,12 +79,10 @@ def truth_of(source: Source, seed: int, folder: Path) -> Truth:
         truth = Truth.of(source.problem(seed))
         columns: dict[str, NDArray[Any]] = {SPLIT + name: mask for name, mask in truth.splits.items()}
         columns |= {CEILING + name: best for name, best in truth.ceilings.items()}
-        columns |= {
-            one.name: getattr(truth, one.name) for one in fields(truth) if one.name not in ("splits", "ceilings")
-        }
+        columns |= {name: getattr(truth, name) for name in PLAIN}
         np.savez(path, allow_pickle=False, **columns)
     with np.load(path) as stored:
-        plain = {name: stored[name] for name in stored.files if not name.startswith((SPLIT, CEILING))}
+        plain = {name: stored[name] for name in PLAIN}
         splits = {name.removeprefix(SPLIT): stored[name] for name in stored.files if name.startswith(SPLIT)}
         ceilings = {name.removeprefix(CEILING): stored[name] for name in stored.files if name.startswith(CEILING)}
     return Truth(**plain, splits=splits, ceilings=ceilings)

@@ -13,12 +13,16 @@ from typer.testing import CliRunner
 
 from predictor.features.history import SECONDS_PER_DAY
 from retrainer.ablation.cli import ablate
+from retrainer.ablation.comparison import Comparison
 from retrainer.ablation.families import FAMILIES
 from retrainer.ablation.family import Context
+from retrainer.ablation.handover import handovers
 from retrainer.ablation.measure import RESULTS, Run, measure, measure_all, read
 from retrainer.ablation.problem import INPUTS, FleetSource, Problem
-from retrainer.ablation.table import Line, as_figure, as_text, lines
+from retrainer.ablation.removal import losses
+from retrainer.ablation.table import as_figure, as_text, lines
 from retrainer.ablation.truth import Truth
+from retrainer.table import ARCHITECTURE
 
 SOURCE = FleetSource(days=5, per_day=150)
 
@@ -98,7 +102,6 @@ def test_attempts_of_one_family_are_drawn_together() -> None:
         Truth(
             y=np.zeros(count),
             family=family,
-            basis=np.full(count, ""),
             model_type=np.full(count, ""),
             hardware_type=np.full(count, ""),
             splits={"all": np.ones(count, dtype=bool)},
@@ -108,10 +111,11 @@ def test_attempts_of_one_family_are_drawn_together() -> None:
     )
     mean = np.where(within, 0.1, 0.5)
     # The deviation of a share of n independent attempts.
-    assert alone.resampled(mean).std() == pytest.approx(100 * np.sqrt(0.25 * 0.75 / count), rel=0.1)
-    assert (together.resampled(mean) == 25.0).all()
+    every = alone.splits["all"]
+    assert alone.resampled(mean, every).std() == pytest.approx(100 * np.sqrt(0.25 * 0.75 / count), rel=0.1)
+    assert (together.resampled(mean, every) == 25.0).all()
     # Draws are the same for two predictions, so that they can be compared draw by draw.
-    np.testing.assert_allclose(alone.resampled(mean) + alone.resampled(0.6 - mean), 100.0)
+    np.testing.assert_allclose(alone.resampled(mean, every) + alone.resampled(0.6 - mean, every), 100.0)
 
 
 def test_runs_go_on_where_they_stopped_and_failures_stay_apart(tmp_path: Path) -> None:
@@ -151,6 +155,33 @@ def test_table_and_figure(tmp_path: Path) -> None:
     assert as_figure(found, "A < B").count("<rect") == 4 and "A &lt; B" in as_figure(found, "A < B")
 
 
+def test_losses_are_those_of_the_attempts_that_were_taken_away(problem: Problem, tmp_path: Path) -> None:
+    held_out = problem.held_out
+    kind = held_out.rows["model_type"].mode()[0]
+    runs = [Run(SOURCE, name, 0, away) for name in ("chain", "step-1") for away in ("", f"model_type={kind}")]
+    results = [result for run in runs for result in measure(run, tmp_path)]
+    loss, _ = losses(results, tmp_path)
+    of_kind = held_out.rows["model_type"].to_numpy() == kind
+    mean = results[0].predicted(tmp_path)["mean"]
+    within = np.abs(np.exp(mean - held_out.y) - 1)[of_kind] <= 0.2
+    # Without an attempt of its model type the chain says 1 sample/s.
+    expected = (of_kind.sum(), round(100 * within.mean(), 1), 0.0, 0.0)
+    assert (loss.attempts, loss.w20_with, loss.w20_without, loss.coverage) == expected
+    assert loss.low < loss.w20_with < loss.high
+
+    learned = problem.data.rows[(problem.data.rows["model_type"] != kind).to_numpy()]
+    learned = learned[learned["finished_at"] < problem.starts[0] * SECONDS_PER_DAY]
+    old = set(map(tuple, learned[list(ARCHITECTURE)].fillna(-1).to_numpy().tolist()))
+    asked = held_out.rows[list(ARCHITECTURE)].fillna(-1).to_numpy().tolist()
+    new = np.array([tuple(summary) not in old and max(summary) > -1 for summary in asked])
+    assert new[of_kind].any()
+    found = next(one for one in handovers(results, tmp_path, "chain") if one.without)
+    by_other = np.abs(np.expm1(results[3].predicted(tmp_path)["mean"] - held_out.y))[new] <= 0.2
+    assert (found.other, found.attempts) == ("step-1", new.sum())
+    assert (found.w20_new, found.w20_new_by_other) == (0.0, pytest.approx(100 * by_other.mean(), abs=0.05))
+    assert found.gain == pytest.approx(100 * by_other.sum() / len(new), abs=0.005)
+
+
 def test_the_command(tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(ablate)
@@ -160,11 +191,8 @@ def test_the_command(tmp_path: Path) -> None:
     arguments = ["--families", "lookup", "--days", "3", "--per-day", "100", "--folder", str(tmp_path), "--json"]
     done = run(app, arguments)
     assert done.exit_code == 0, done.stderr
-    assert [line.name for line in msgspec.json.decode(done.stdout, type=list[Line])] == [
-        "(noise)",
-        "(reachable)",
-        "lookup",
-    ]
+    found = msgspec.json.decode(done.stdout, type=Comparison)
+    assert [line.name for line in found.families] == ["(noise)", "(reachable)", "lookup"]
     assert (tmp_path / "ablation.svg").exists() and (tmp_path / "ablation.json").exists()
     assert "see leap ablate --list" in run(app, ["--families", "oracle"]).stderr
     assert "--mapping" in run(app, ["--source", "jobs.csv"]).stderr
