@@ -1,7 +1,7 @@
 """The history worker: completions in, running statistics in the store."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from functools import lru_cache
 from queue import SimpleQueue
@@ -14,13 +14,14 @@ from schemas.codec import Rejected, decode
 from schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
 from schemas.topics import COMPLETED
 from streams import metrics
-from streams.consume import BatchLoop, Message, Rewind
+from streams.consume import BatchLoop, Message
 from streams.dead_letters import DeadLetters
-from streams.history_store import HistoryStore, Lost
+from streams.history_store import HistoryStore
 from streams.kafka import CheckedProducer
-from streams.observations import Key, Observation, Span, Spans
+from streams.observations import Key, Observation, Spans
 from streams.redis_client import connect
 from streams.settings import Settings
+from streams.spans import Lost, Span, source, spans
 
 log = structlog.get_logger(__name__)
 
@@ -73,21 +74,6 @@ def _keys(name: str, hardware_type: str, model_type: str | None) -> tuple[Key, .
     return found if model_type is None else (*found, Key("model_type", model_type))
 
 
-def source(message: Message) -> str:
-    """Name where a message stands: a fence is kept for each."""
-    return f"{message.topic_id}/{message.partition}"
-
-
-def spans(messages: Sequence[Message], targets: Collection[str] = TARGETS) -> Spans:
-    """Tell which offsets messages stand for, in order within each partition."""
-    found: dict[str, Span] = {}
-    for message in messages:
-        name = source(message)
-        begin = found[name].begin if name in found else message.position
-        found[name] = Span(begin, message.offset + 1)
-    return dict.fromkeys(targets, found)
-
-
 class HistoryWorker:
     """Applies batches of completions.
 
@@ -129,12 +115,12 @@ class HistoryWorker:
                 if writing is not None:
                     writing.result()  # a slice that failed must not be overtaken by the next
                 writing = Future()
-                self._slices.put((observations, spans(part, self._targets), writing))
+                self._slices.put((observations, dict.fromkeys(self._targets, spans(part)), writing))
             if writing is not None:
                 writing.result()
         except Lost as lost:
             partitions = {source(message): (message.topic, message.partition) for message in messages}
-            raise Rewind({partitions[name]: begin for name, begin in lost.begins.items()}) from lost
+            raise lost.rewind(partitions) from lost
         for message, reason in rejected:
             self._dead_letters.add(message, reason)
             log.warning(
@@ -155,7 +141,7 @@ class HistoryWorker:
         try:
             self._store.apply([], dict.fromkeys(self._targets, found))
         except Lost as lost:
-            raise Rewind({partitions[name]: begin for name, begin in lost.begins.items()}) from lost
+            raise lost.rewind(partitions) from lost
 
     def _write(self) -> None:
         while True:

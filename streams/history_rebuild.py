@@ -11,11 +11,12 @@ from pathlib import Path
 
 from schemas.topics import COMPLETED
 from streams.consume import Message
-from streams.history import BATCH_SIZE, TARGETS, read, source, spans
+from streams.history import BATCH_SIZE, TARGETS, read
 from streams.history_backup import read_backup
 from streams.history_store import HistoryStore
 from streams.ranges import read_range
 from streams.settings import Settings
+from streams.spans import source, spans
 
 #: Workers wait so long for a rebuild that died while it switched. It renews with every batch.
 HOLD_MS = 60_000
@@ -132,7 +133,7 @@ class _Replay:
 
     def _apply(self, batch: list[Message]) -> None:
         observations, rejected = read(batch, self._targets)
-        self._store.apply(observations, spans(batch, self._targets), self._done.generation)
+        self._store.apply(observations, dict.fromkeys(self._targets, spans(batch)), self._done.generation)
         self._done.messages += len(batch)
         self._done.rejected += len(rejected)
 

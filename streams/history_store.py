@@ -14,6 +14,7 @@ import msgspec
 from predictor.statistics import Statistics
 from streams.observations import BUCKETS, Key, Observation, Spans, bucket_of, calls, unclaimed
 from streams.redis_client import Client
+from streams.spans import assert_kept
 
 #: Attempts that each statistic remembers, to see a producer's duplicates: 3 kB once it has seen so many.
 WINDOW = 256
@@ -24,20 +25,6 @@ _decode_json = msgspec.json.Decoder(tuple[str, ...]).decode
 
 class Held(RuntimeError):
     """A rebuild is about to switch to a new generation: try the same batch again in a moment."""
-
-
-class Lost(RuntimeError):
-    """The store lacks what had been applied, as a replica does that takes over without the last writes.
-
-    Attributes
-    ----------
-    begins
-        Source to the offset from which on it has to be applied again.
-    """
-
-    def __init__(self, begins: Mapping[str, int]) -> None:
-        super().__init__(f"the store has lost what was applied: apply again from {begins}")
-        self.begins = begins
 
 
 class Applied(NamedTuple):
@@ -139,7 +126,7 @@ class HistoryStore:
             generation = self.generation()
         spans = unclaimed(observations) if spans is None else spans
         applied = []
-        for target, (sources, arguments, buckets) in calls(observations, spans).items():
+        for target, (arguments, buckets) in calls(observations, spans).items():
             with self.client.pipeline(transaction=False) as pipeline:
                 for number, updates in enumerate(buckets):
                     bucket = self._bucket(generation, target, number)
@@ -147,15 +134,7 @@ class HistoryStore:
                     pipeline.execute_command("EVAL", _script, 1, bucket, self._window, arguments, updates)
                 replies = pipeline.execute()
             applied += [reply[:3] for reply in replies]
-            reached = [min(fences) for fences in zip(*(reply[3:] for reply in replies), strict=True)]
-            begins = [span.begin for span in spans[target].values()]
-            lost = {
-                source: fence + 1
-                for source, fence, begin in zip(sources, reached, begins, strict=True)
-                if fence + 1 < begin
-            }
-            if lost:
-                raise Lost(lost)
+            assert_kept(spans[target], [reply[3:] for reply in replies])
         return Applied(*map(sum, zip(*applied, strict=True)))
 
     def buckets(self, target: str) -> Iterator[Bucket]:

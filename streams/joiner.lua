@@ -1,10 +1,11 @@
 -- Keep parts of attempts; return the parts of those that have a submission and a completion.
--- KEYS     hashes of attempts, all of one slot
--- ARGV     seconds to live before and after an attempt is complete, length of a rank, MessagePack of one
---          list for each key: the count of changes that the caller has seen, or '', then name and value of
---          each new part
--- Returns  MessagePack of one list for each key: name and value of all fields, or none if the attempt is
---          not complete or is as the caller has seen it
+-- KEYS     the fences of a bucket, then hashes of attempts, all of one slot
+-- ARGV     seconds to live before and after an attempt is complete, length of a rank, spans (MessagePack of
+--          fields of fences, begins, ends), MessagePack of one list for each attempt: the count of changes that
+--          the caller has seen, or '', then name and value of each new part
+-- Returns  MessagePack of one list for each attempt: name and value of all fields, or none if the attempt is
+--          not complete or is as the caller has seen it; then the fences before the call. If a span begins beyond
+--          its fence, parts have been lost and nothing is kept.
 -- A value begins with its rank, fixed-length text of digits and a-f: of one part the greatest rank is kept,
 -- so that the order of arrival does not matter and writing again changes nothing. Field n counts changes.
 local length = tonumber(ARGV[3])
@@ -31,8 +32,19 @@ local function keep(key, seen_and_parts)
   return {}
 end
 
-local answers = {}
-for i, seen_and_parts in ipairs(cmsgpack.unpack(ARGV[4])) do
-  answers[i] = keep(KEYS[i], seen_and_parts)
+local sources, begins, ends = unpack(cmsgpack.unpack(ARGV[4]))
+local fences, lost = {}, false
+for i = 1, #sources do
+  fences[i] = tonumber(redis.call('HGET', KEYS[1], sources[i]) or -1)
+  lost = lost or fences[i] < begins[i] - 1
 end
-return cmsgpack.pack(answers)
+local answers = {}
+if not lost then
+  for i, seen_and_parts in ipairs(cmsgpack.unpack(ARGV[5])) do
+    answers[i] = keep(KEYS[i + 1], seen_and_parts)
+  end
+  for i = 1, #sources do
+    if ends[i] - 1 > fences[i] then redis.call('HSET', KEYS[1], sources[i], string.format('%.0f', ends[i] - 1)) end
+  end
+end
+return {cmsgpack.pack(answers), unpack(fences)}

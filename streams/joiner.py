@@ -2,8 +2,8 @@
 
 Parts are kept in the store first and rows are made from what it then holds, so two joiners that each have one
 part of an attempt cannot miss each other. A message is committed after its row is acknowledged; one that comes
-again sends its row again, and readers keep the last row of each attempt_id. A store that has lost its parts is
-filled again by resetting the group's offsets to the beginning.
+again sends its row again, and readers keep the last row of each attempt_id. A store that has lost parts is noticed
+by its fences, and filled again.
 """
 
 from collections.abc import Mapping
@@ -24,6 +24,7 @@ from streams.dead_letters import DeadLetters
 from streams.kafka import CheckedProducer
 from streams.redis_client import Client, connect
 from streams.settings import Settings
+from streams.spans import Lost, Span, argument, assert_kept, spans
 
 WORKER = "joiner"
 #: Days that parts wait for a submission and a completion, from the last one that came: longer than the topics
@@ -36,6 +37,7 @@ BUCKETS = 16
 MAX_ROW_BYTES = 2_000_000
 
 NONE_SEEN: Mapping[str, Parts] = {}
+NO_SPANS: Mapping[str, Span] = {}
 
 _decode_reply = msgspec.msgpack.Decoder(list[list[str]]).decode
 _arguments = (WAIT_DAYS * DAY_MS // 1000, LATE_DAYS * DAY_MS // 1000, RANK)
@@ -63,7 +65,9 @@ class PartStore:
         self._client = client
         self._prefix = prefix
 
-    def add(self, parts: Mapping[str, Parts], seen: Mapping[str, Parts] = NONE_SEEN) -> dict[str, Parts]:
+    def add(
+        self, parts: Mapping[str, Parts], seen: Mapping[str, Parts] = NONE_SEEN, spans: Mapping[str, Span] = NO_SPANS
+    ) -> dict[str, Parts]:
         """Keep parts of many attempts, in one round trip; doing so again changes nothing.
 
         Parameters
@@ -72,28 +76,39 @@ class PartStore:
             Attempt id to new parts of it.
         seen
             Attempt id to what was returned for it before.
+        spans
+            The offsets whose parts these are.
 
         Returns
         -------
         dict
             Attempt id to all its parts, of those that have a submission and a completion and are not as seen.
+
+        Raises
+        ------
+        Lost
+            If the store lacks parts from before the spans.
         """
-        buckets: dict[int, list[str]] = {}
+        buckets: dict[int, list[str]] = {number: [] for number in range(BUCKETS)} if spans else {}
         for attempt_id in parts:
             buckets.setdefault(crc32(attempt_id.encode()) % BUCKETS, []).append(attempt_id)
+        told = argument(spans)
         with self._client.pipeline(transaction=False) as pipeline:
             for bucket, attempt_ids in buckets.items():
-                keys = [f"{self._prefix}:attempt:{{{bucket}}}:{attempt_id}" for attempt_id in attempt_ids]
+                names = [f"{self._prefix}:attempt:{{{bucket}}}:{attempt_id}" for attempt_id in attempt_ids]
+                keys = [f"{self._prefix}:attempts:{{{bucket}}}", *names]
                 new = [
                     [seen.get(attempt_id, {}).get("n", ""), *chain.from_iterable(parts[attempt_id].items())]
                     for attempt_id in attempt_ids
                 ]
-                pipeline.execute_command("EVAL", _script, len(keys), *keys, *_arguments, msgspec.msgpack.encode(new))
+                packed = msgspec.msgpack.encode(new)
+                pipeline.execute_command("EVAL", _script, len(keys), *keys, *_arguments, told, packed)
             replies = pipeline.execute()
+        assert_kept(spans, [reply[1:] for reply in replies])
         return {
             attempt_id: dict(zip(found[::2], found[1::2], strict=True))
             for attempt_ids, reply in zip(buckets.values(), replies, strict=True)
-            for attempt_id, found in zip(attempt_ids, _decode_reply(reply), strict=True)
+            for attempt_id, found in zip(attempt_ids, _decode_reply(reply[0]), strict=True)
             if found
         }
 
@@ -140,7 +155,10 @@ class Joiner:
                 continue
             keep(parts.setdefault(event.attempt_id, {}), name, value)
             last[event.attempt_id] = message
-        complete = self._store.add(parts)
+        try:
+            complete = self._store.add(parts, spans=spans(batch, _source))
+        except Lost as lost:
+            raise lost.rewind({_source(message): (message.topic, message.partition) for message in batch}) from lost
         for message, reason in rejected:  # after the store: while it is down, a batch is tried again and again
             self._dead_letters.add(message, reason)
         while complete:
@@ -149,6 +167,21 @@ class Joiner:
             self._producer.flush()
             # Another joiner may have added a part, and sent the fuller row before ours: ours must not be last.
             complete = self._store.add({attempt_id: {} for attempt_id in complete}, seen=complete)
+
+    def verify(self, positions: Mapping[tuple[str, str, int], int]) -> None:
+        """Ask whether the store has all parts before these positions, by topic, topic id and partition.
+
+        Raises
+        ------
+        Rewind
+            If it has not.
+        """
+        partitions = {_name(*place): (place[0], place[2]) for place in positions}
+        found = {name: Span(at, at) for name, at in zip(partitions, positions.values(), strict=True)}
+        try:
+            self._store.add({}, spans=found)
+        except Lost as lost:
+            raise lost.rewind(partitions) from lost
 
     def _send(self, parts: Parts, message: Message) -> None:
         try:
@@ -162,6 +195,15 @@ class Joiner:
         self._producer.produce(self._rows, value, row.family.encode())
 
 
+def _source(message: Message) -> str:
+    return _name(message.topic, message.topic_id, message.partition)
+
+
+def _name(topic: str, topic_id: str, partition: int) -> str:
+    """Of several topics a broker without topic ids gives the same id to all."""
+    return f"{topic}/{topic_id}/{partition}"
+
+
 def joiner_loop(settings: Settings) -> BatchLoop:
     """The worker, to be run by :func:`streams.worker.run_worker`; any number of them share the work."""
     producer = CheckedProducer(settings)
@@ -169,4 +211,4 @@ def joiner_loop(settings: Settings) -> BatchLoop:
     catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
     joiner = Joiner(settings, store, producer, catalog)
     topics = [settings.topic(name) for name in _inputs]
-    return BatchLoop(settings, WORKER, topics, joiner.handle, outputs=producer)
+    return BatchLoop(settings, WORKER, topics, joiner.handle, verify=joiner.verify, outputs=producer)

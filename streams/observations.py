@@ -10,6 +10,7 @@ from zlib import crc32
 import msgspec
 
 from predictor.statistics import check
+from streams.spans import Span, argument
 
 #: Hashes that the statistics of one target are spread over: of one script call each, one slot each in a
 #: Cluster, read whole at one moment. Fixed, because a key must be found where it was written.
@@ -57,13 +58,6 @@ class Observation(NamedTuple):
     keys: tuple[Key, ...]
 
 
-class Span(NamedTuple):
-    """Offsets of a source from `begin` to before `end`. All before `begin` have been applied."""
-
-    begin: int
-    end: int
-
-
 #: Target to source to span.
 Spans = Mapping[str, Mapping[str, Span]]
 
@@ -73,15 +67,12 @@ class Calls(NamedTuple):
 
     Attributes
     ----------
-    sources
-        Those of the spans, in the order of the script's fences.
     spans
         Argument of the script that is the same for all buckets.
     updates
         For each bucket, the argument that is its own.
     """
 
-    sources: tuple[str, ...]
     spans: bytes
     updates: list[bytes]
 
@@ -115,8 +106,7 @@ def calls(observations: Iterable[Observation], spans: Spans) -> dict[str, Calls]
             updates += (number, fields.setdefault(name, len(fields) + 1), offset, attempt, value, at)
     return {
         target: Calls(
-            tuple(found),
-            _encode((["@" + source for source in found], *zip(*found.values(), strict=True))),
+            argument(found),
             [_encode((tuple(fields), updates)) for fields, updates in buckets[target]],
         )
         for target, found in spans.items()

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from predictor.statistics import Statistics
 from streams import history_store
-from streams.history_store import Applied, HistoryStore, Lost
-from streams.observations import BUCKETS, Key, Observation, Span, calls, unclaimed
+from streams.history_store import Applied, HistoryStore
+from streams.observations import BUCKETS, Key, Observation, calls, unclaimed
 from streams.redis_client import Client, connect
 from streams.settings import Settings
+from streams.spans import Lost, Span
 
 TARGET = "throughput"
 numbers = itertools.count()
@@ -120,7 +121,7 @@ def test_exact_under_crashes_duplicates_and_other_boundaries(client: Client, set
 
 def apply_partly(history: HistoryStore, batch: list[Observation], rng: random.Random) -> None:
     """Die with the pipeline half way: some buckets have the batch, others do not."""
-    for target, (_, arguments, buckets) in calls(batch, unclaimed(batch)).items():
+    for target, (arguments, buckets) in calls(batch, unclaimed(batch)).items():
         for number, updates in enumerate(buckets):
             if rng.random() < 0.5:
                 bucket = history._bucket(0, target, number)

@@ -31,11 +31,12 @@ from schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, DEAD_LETTERS, SUBMITT
 from streams.attempts import Part, Parts, keep, part_of
 from streams.consume import Message
 from streams.embedded import child, free_port, store_ready
-from streams.joiner import MAX_ROW_BYTES, NONE_SEEN, Joiner, PartStore, joiner_loop
+from streams.joiner import MAX_ROW_BYTES, NO_SPANS, NONE_SEEN, Joiner, PartStore, joiner_loop
 from streams.kafka import CheckedProducer
 from streams.ranges import read_range
 from streams.redis_client import connect
 from streams.settings import Settings
+from streams.spans import Span
 from tests.streams.attempt_parts import (
     CATALOG,
     HARDWARE,
@@ -229,8 +230,10 @@ class Overtaken(PartStore):
     def overtake(self, other: Callable[[], None]) -> None:
         self._other: Callable[[], None] | None = other
 
-    def add(self, parts: Mapping[str, Parts], seen: Mapping[str, Parts] = NONE_SEEN) -> dict[str, Parts]:
-        found = super().add(parts, seen)
+    def add(
+        self, parts: Mapping[str, Parts], seen: Mapping[str, Parts] = NONE_SEEN, spans: Mapping[str, Span] = NO_SPANS
+    ) -> dict[str, Parts]:
+        found = super().add(parts, seen, spans)
         other, self._other = self._other, None
         if other is not None:
             other()

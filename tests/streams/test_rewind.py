@@ -13,10 +13,14 @@ from schemas.topics import COMPLETED
 from streams.consume import BatchLoop, Message, Rewind
 from streams.history import history_loop
 from streams.history_store import HistoryStore
+from streams.joiner import joiner_loop
 from streams.kafka import CheckedProducer
 from streams.redis_client import connect
 from streams.settings import Settings
+from tests.streams.attempt_parts import completion, submission
 from tests.streams.test_history_worker import assert_exact, completed, send, statistics
+from tests.streams.test_joiner import rows
+from tests.streams.test_joiner import send as send_parts
 
 
 def test_a_partition_is_read_again_from_where_it_is_said(topics: Settings) -> None:
@@ -69,3 +73,21 @@ def test_a_store_that_has_lost_everything_is_filled_again(
 def wait_for(settings: Settings, events: Sequence[object]) -> None:
     while sum(found.n for key, found in statistics(settings).items() if key.kind == "family") < len(events):
         time.sleep(0.05)  # pytest-timeout ends it
+
+
+def test_parts_that_are_lost_come_back(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.lookout.LOOK_EVERY_S", 0.2)
+    names = [f"a-{number}" for number in range(50)]
+    send_parts(topics, [submission(name) for name in names])
+    joiner_loop(topics).run(until_end=True)
+    with connect(topics.redis_url) as client:
+        for key in client.scan_iter(f"{topics.redis_prefix}:*"):
+            client.delete(key)
+    send_parts(topics, [completion(name) for name in names])
+    loop = joiner_loop(topics)
+    working = threading.Thread(target=loop.run, daemon=True)
+    working.start()
+    while rows(topics).keys() != set(names):
+        time.sleep(0.05)
+    loop.stop()
+    working.join(30)

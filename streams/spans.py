@@ -1,0 +1,78 @@
+"""How far a store has a topic, and how it is noticed that it has lost something.
+
+A store keeps a fence for each source, the highest offset that it has had of it. Whoever writes says from which
+offset on: a store whose fence is before that has lost what was committed in between.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from streams.consume import Rewind
+from streams.message import Message
+from streams.progress import Partition
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Span(NamedTuple):
+    """Offsets of a source from `begin` to before `end`. All before `begin` have been applied."""
+
+    begin: int
+    end: int
+
+
+class Lost(RuntimeError):
+    """The store lacks what had been applied, as a replica does that takes over without the last writes.
+
+    Attributes
+    ----------
+    begins
+        Source to the offset from which on it has to be applied again.
+    """
+
+    def __init__(self, begins: Mapping[str, int]) -> None:
+        super().__init__(f"the store has lost what was applied: apply again from {begins}")
+        self.begins = begins
+
+    def rewind(self, partitions: Mapping[str, Partition]) -> Rewind:
+        """What a worker raises, which knows the sources' partitions."""
+        return Rewind({partitions[source]: begin for source, begin in self.begins.items()})
+
+
+def source(message: Message) -> str:
+    """Name where a message stands, in one topic."""
+    return f"{message.topic_id}/{message.partition}"
+
+
+def spans(messages: Iterable[Message], name: Callable[[Message], str] = source) -> dict[str, Span]:
+    """Tell which offsets messages stand for, in order within each partition."""
+    found: dict[str, Span] = {}
+    for message in messages:
+        at = name(message)
+        begin = found[at].begin if at in found else message.position
+        found[at] = Span(begin, message.offset + 1)
+    return found
+
+
+def argument(found: Mapping[str, Span]) -> bytes:
+    """What a script is told: MessagePack of the fields of the fences, begins and ends."""
+    ends = [span.end for span in found.values()]
+    return _encode((["@" + name for name in found], [span.begin for span in found.values()], ends))
+
+
+def assert_kept(found: Mapping[str, Span], fences: Iterable[Sequence[int]]) -> None:
+    """Compare with what scripts answered: for each part of the store the fences before the call.
+
+    Raises
+    ------
+    Lost
+        If one is before where its span begins.
+    """
+    reached = [min(column) for column in zip(*fences, strict=True)]
+    lost = {
+        name: fence + 1 for (name, span), fence in zip(found.items(), reached, strict=False) if fence + 1 < span.begin
+    }
+    if lost:
+        raise Lost(lost)
