@@ -32,6 +32,7 @@ def ablate(
         list[str] | None,
         typer.Option(help="Also take this away: scale, architecture, hardware, history, names; or hardware_type=X."),
     ] = None,
+    importance: Annotated[bool, typer.Option(help="Also what is lost when attempts exchange inputs.")] = False,
     options: Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE for families that take it.")] = None,
     folder: Annotated[Path, typer.Option(help="Results; a run that stopped goes on from there.")] = Path(
         ".leap/ablation"
@@ -63,7 +64,11 @@ def ablate(
             _tell(f"{name}: left out, it needs {' '.join(f'--set {one}=…' for one in missing)}")
             continue
         taken = {option: given[option] for option in FAMILIES[name].options if option in given}
-        runs += [Run(of, name, seed, away, taken) for away in ("", *(without or ())) for seed in range(seeds)]
+        runs += [
+            Run(of, name, seed, away, taken, importance and not away)
+            for away in ("", *(without or ()))
+            for seed in range(seeds)
+        ]
     for variable in ONE_THREAD:
         os.environ.setdefault(variable, "1")
     results: list[Result] = []

@@ -119,16 +119,16 @@ class Published:
     def fit(self, training: Data) -> "Published":
         """See `Estimator`."""
         self._vocabulary, self._imputed = vocabulary_of(training), imputed_of(training)
-        self._features = training.matrix(self._vocabulary, self._imputed)
-        self._recipe.fit(training, self._features)
+        features = training.matrix(self._vocabulary, self._imputed)
+        self._recipe.fit(training, features)
+        with TemporaryDirectory() as folder:  # what is mapped from there stays, when its name is gone
+            self.save(Path(folder))
+            self._model = load_model(Path(folder), features.shape[1])
         return self
 
     def predict(self, data: Data) -> Prediction:
         """See `Estimator`."""
-        with TemporaryDirectory() as folder:
-            self.save(Path(folder))
-            model = load_model(Path(folder), self._features.shape[1])
-            return model.predict(data.pairs, data.matrix(self._vocabulary, self._imputed))
+        return self._model.predict(data.pairs, data.matrix(self._vocabulary, self._imputed))
 
     def save(self, folder: Path) -> None:
         """See `Estimator`."""

@@ -20,6 +20,7 @@ from predictor.evidence import basis
 from predictor.model import Prediction
 from retrainer.ablation.families import FAMILIES
 from retrainer.ablation.family import Context, Estimator
+from retrainer.ablation.importance import importance
 from retrainer.ablation.problem import Source
 from retrainer.ablation.truth import Truth, truth_of
 from retrainer.evaluate import Scores
@@ -35,6 +36,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     seed: int = 0
     without: str = ""
     options: dict[str, str] = {}
+    importance: bool = False
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -70,6 +72,8 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
         Rows of the last fit.
     splits
         Split (see `Truth.splits`) to its scores.
+    importance
+        Of the last fit, where it was asked for.
     error
         Why there are none, if there are none.
     """
@@ -79,6 +83,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     trained_on: int = 0
     splits: dict[str, Scores | None] = {}
     cost: Cost | None = None
+    importance: dict[str, float] = {}
     error: str | None = None
 
     @property
@@ -156,7 +161,8 @@ def measure(run: Run, folder: Path) -> list[Result]:
     for name, parts in predicted.items():
         mean = np.concatenate([part.mean for part in parts])
         given = [part.mean * np.nan if part.spread is None else part.spread for part in parts]
-        results.append(Result(run, name, len(training), truth.scores(mean), cost))
+        lost = importance(estimator, asked) if run.importance and name == family.name else {}
+        results.append(Result(run, name, len(training), truth.scores(mean), cost, lost))
         np.savez(
             folder / results[-1].file, mean=mean, spread=np.concatenate(given), basis=rests_on, new_graph=new_graph
         )

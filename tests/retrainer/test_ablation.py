@@ -12,17 +12,20 @@ import typer
 from typer.testing import CliRunner
 
 from predictor.features.history import SECONDS_PER_DAY
+from predictor.model import Prediction
 from retrainer.ablation.cli import ablate
 from retrainer.ablation.comparison import Comparison
 from retrainer.ablation.families import FAMILIES
 from retrainer.ablation.family import Context
 from retrainer.ablation.handover import handovers
+from retrainer.ablation.importance import importance
 from retrainer.ablation.measure import RESULTS, Run, measure, measure_all, read
 from retrainer.ablation.problem import INPUTS, FleetSource, Problem
 from retrainer.ablation.removal import losses
 from retrainer.ablation.table import as_figure, as_text, lines
 from retrainer.ablation.truth import Truth
 from retrainer.table import ARCHITECTURE
+from retrainer.training import Data
 
 SOURCE = FleetSource(days=5, per_day=150)
 
@@ -93,6 +96,29 @@ def test_every_family_predicts_each_attempt_and_does_not_look_at_the_answer(
     assert np.nanmedian(np.abs(mean - held_out.y)) < np.median(np.abs(np.median(training.y) - held_out.y)) / 2
     estimator.save(tmp_path)
     assert any(path.stat().st_size for path in tmp_path.iterdir())
+
+
+def test_importance_is_what_an_input_is_worth(problem: Problem) -> None:
+    class Hosts:
+        """Right for attempts that have as many hosts as they have, and wrong for all that exchanged them."""
+
+        def fit(self, training: Data) -> None:
+            self.hosts = dict(zip(training.rows["attempt_id"], training.pairs.jobs.number("num_trainers"), strict=True))
+
+        def predict(self, data: Data) -> Prediction:
+            own = data.rows["attempt_id"].map(self.hosts).to_numpy() == data.pairs.jobs.number("num_trainers")
+            return Prediction(np.where(own, data.y, data.y + 1))
+
+        def save(self, folder: Path) -> None:
+            raise NotImplementedError
+
+    estimator = Hosts()
+    estimator.fit(problem.held_out)
+    lost = importance(estimator, problem.held_out)
+    share = problem.held_out.rows["num_trainers"].value_counts(normalize=True)
+    # Two attempts drawn at random differ in their hosts with this probability.
+    assert set(lost) == {"scale", "num_trainers"} and lost["scale"] == lost["num_trainers"]
+    assert lost["scale"] == pytest.approx(100 * (1 - (share**2).sum()), abs=8)
 
 
 def test_attempts_of_one_family_are_drawn_together() -> None:
@@ -178,7 +204,7 @@ def test_losses_are_those_of_the_attempts_that_were_taken_away(problem: Problem,
     found = next(one for one in handovers(results, tmp_path, "chain") if one.without)
     by_other = np.abs(np.expm1(results[3].predicted(tmp_path)["mean"] - held_out.y))[new] <= 0.2
     assert (found.other, found.attempts) == ("step-1", new.sum())
-    assert (found.w20_new, found.w20_new_by_other) == (0.0, pytest.approx(100 * by_other.mean(), abs=0.05))
+    assert found.w20_new == 0.0 and found.w20_new_by_other == pytest.approx(100 * by_other.mean(), abs=0.05)
     assert found.gain == pytest.approx(100 * by_other.sum() / len(new), abs=0.005)
 
 
