@@ -1,5 +1,6 @@
 """Kafka clients: their configuration, and a producer that accounts for every event."""
 
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -104,13 +105,15 @@ class CheckedProducer:
         confluent_kafka.KafkaException
             If the event is larger than a request may be.
         """
-        while True:
+        while not self._fatal:
             try:
                 self._producer.produce(topic, value, key, timestamp=timestamp_ms, on_delivery=self._delivered)
-                self._producer.poll(0)
-                return
             except BufferError:
-                self._producer.poll(0.1)
+                self._call(self._producer.poll, 0.1)
+                continue
+            self._call(self._producer.poll, 0)
+            return
+        self._failed += 1  # and `flush` takes a new client
 
     def flush(self, seconds: float = 30.0) -> None:
         """Wait until every event is acknowledged.
@@ -120,16 +123,27 @@ class CheckedProducer:
         DeliveryError
             If an event failed since the last flush, or is left after `seconds`.
         """
-        left = self._producer.flush(seconds)
+        left = self._call(self._producer.flush, seconds)
         if not left and not self._failed:
             return
         error = DeliveryError(left, self._failed, self._first)
         self._producer.purge(in_queue=True, in_flight=False)  # or they would be sent beside their repetition
-        self._producer.poll(0)
+        self._call(self._producer.poll, 0)
         if self._fatal:
             self._producer = Producer(self._config)
         self._failed, self._first, self._fatal = 0, "", False
         raise error
+
+    def _call(self, action: Callable[[float], int], seconds: float) -> int:
+        """Poll or flush; what the client raises is a fatal error, and it does so in the middle of a delivery too."""
+        try:
+            return action(seconds)
+        except BaseException as error:
+            if not isinstance(error, Exception | KafkaError):  # for it raises a KafkaError, which is no Exception
+                raise
+            self._fatal, self._failed = True, self._failed + 1
+            self._first = self._first or str(error.__cause__ or error)
+            return len(self._producer)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         topic = message.topic() or ""

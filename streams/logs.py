@@ -5,6 +5,13 @@ import sys
 
 import structlog
 
+# Tracebacks without the values of variables, which structlog shows by default: passwords are among them.
+TERMINAL = (structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),)
+LINES = (
+    structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False)),
+    structlog.processors.JSONRenderer(),
+)
+
 
 def configure(level: int = logging.INFO) -> None:
     """Set up logging of this process, once, at its start."""
@@ -14,8 +21,7 @@ def configure(level: int = logging.INFO) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *([] if terminal else [structlog.processors.dict_tracebacks]),
-            structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer(),
+            *(TERMINAL if terminal else LINES),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         # Asked at every line: a program may replace its standard error, and close the one before.

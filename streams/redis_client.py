@@ -17,7 +17,9 @@ def connect(url: str) -> Client:
     Raises
     ------
     redis.RedisError
-        If it does not answer.
+        If it does not answer, or does not let us in.
+    ValueError
+        If the URL is none; the message keeps it to itself, for it may hold a password.
     """
     options: dict[str, Any] = {
         "socket_timeout": TIMEOUT_S,
@@ -25,9 +27,18 @@ def connect(url: str) -> Client:
         "health_check_interval": 30,
         # Whoever calls bears a command that runs twice: a reply may be lost after the work.
         "retry": Retry(ExponentialBackoff(cap=1.0, base=0.05), 3),
+        "driver_info": None,  # or it tells its version in a command that users need a right for
     }
-    client = redis.Redis.from_url(url, **options)
-    if not client.info("cluster").get("cluster_enabled"):
+    try:
+        client = redis.Redis.from_url(url, **options)
+    except (ValueError, TypeError):
+        raise ValueError(
+            "LEAP_REDIS_URL cannot be read: expected redis://user:password@host:port/0, or rediss:// for TLS, "
+            "with %-escapes for what is not a letter or digit of the password"
+        ) from None
+    ask: Any = client.execute_command
+    greeting = ask("HELLO")  # which all users may send, unlike INFO
+    if b"cluster" not in (greeting.values() if isinstance(greeting, dict) else greeting):
         return client
     client.close()
     return redis.RedisCluster.from_url(url, **options)

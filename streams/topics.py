@@ -12,6 +12,7 @@ from streams.kafka import admin_config
 from streams.settings import Settings
 
 TIMEOUT_S = 30.0
+LATE_S = 5.0  # beyond which a client is not believed to keep its own timeout
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # 16 zero bytes in base64: the broker is older than topic ids
 
 
@@ -47,16 +48,15 @@ def ensure_topics(settings: Settings, declarations: Iterable[Declaration]) -> li
     TopicError
         If a topic cannot be created or another one has its name.
     """
-    admin = AdminClient(admin_config(settings))
     wanted = list(declarations)
-    present = _partition_counts(admin)
+    present = _partition_counts(settings)
     missing = {
         name: NewTopic(name, topic.partitions, settings.topic_replication, config=_broker_config(topic))
         for topic in wanted
         if (name := settings.topic(topic.name)) not in present
     }
     if missing:
-        _create(admin, missing)
+        _create(settings, missing)
     assert_topics(settings, wanted)
     return sorted(missing)
 
@@ -69,7 +69,7 @@ def assert_topics(settings: Settings, declarations: Iterable[Declaration]) -> No
     TopicError
         If it has not; the message names all differences.
     """
-    counts = _partition_counts(AdminClient(admin_config(settings)))
+    counts = _partition_counts(settings)
     wrong = []
     for topic in declarations:
         name = settings.topic(topic.name)
@@ -96,7 +96,7 @@ def topic_ids(settings: Settings, names: Iterable[str], admin: AdminClient | Non
     ids = {}
     for name, future in futures.items():
         try:
-            found = future.result(TIMEOUT_S).topic_id
+            found = future.result(TIMEOUT_S + LATE_S).topic_id
         except KafkaException as error:
             if error.args[0].code() != KafkaError._UNSUPPORTED_FEATURE:
                 raise TopicError(f"{name} cannot be described: {error.args[0].str()}") from error
@@ -105,23 +105,28 @@ def topic_ids(settings: Settings, names: Iterable[str], admin: AdminClient | Non
     return ids
 
 
-def _create(admin: AdminClient, topics: dict[str, NewTopic]) -> None:
+def _create(settings: Settings, topics: dict[str, NewTopic]) -> None:
+    admin = AdminClient(admin_config(settings))
     for name, future in admin.create_topics(list(topics.values()), request_timeout=TIMEOUT_S).items():
         try:
-            future.result(TIMEOUT_S)
+            future.result(TIMEOUT_S + LATE_S)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another process was faster
                 raise TopicError(f"{name} cannot be created: {error.args[0].str()}") from error
     deadline = time.monotonic() + TIMEOUT_S
-    while topics.keys() - _partition_counts(admin) and time.monotonic() < deadline:
+    while topics.keys() - _partition_counts(settings) and time.monotonic() < deadline:
         time.sleep(0.02)  # brokers learn of a topic a little after its creation is answered
 
 
-def _partition_counts(admin: AdminClient) -> dict[str, int]:
+def _partition_counts(settings: Settings) -> dict[str, int]:
+    heard: list[KafkaError] = []
+    admin = AdminClient(admin_config(settings) | {"error_cb": heard.append})
     try:
         topics = admin.list_topics(timeout=TIMEOUT_S).topics
     except KafkaException as error:
-        raise TopicError(f"the broker does not answer: {error.args[0].str()}") from error
+        admin.poll(0)  # what was wrong with the connection is told there alone
+        reason = heard[0] if heard else error.args[0]
+        raise TopicError(f"the broker does not answer: {reason.str()}") from error
     return {name: len(topic.partitions) for name, topic in topics.items()}
 
 

@@ -1,6 +1,7 @@
 """``leap topics``: create the declared topics, and check them."""
 
 import os
+from typing import Annotated
 
 import typer
 
@@ -51,3 +52,21 @@ def list_topics() -> None:
     """The declared topics."""
     for topic in load_topics().values():
         print(f"{topic.name:20} {topic.partitions:3} partitions  {topic.retention_days:4} days  {topic.description}")
+
+
+@app.command()
+def rights(
+    role: Annotated[str, typer.Argument(help="A program, or operator for whoever runs `leap`.")],
+    user: Annotated[str, typer.Option(help="Its name at broker and store; that of the role by default.")] = "",
+) -> None:
+    """The least that a program needs: commands for the broker, and for the store a line of its ACL file."""
+    from streams.rights import ROLES, grants, kafka_command, store_rules
+
+    if role not in ROLES:
+        typer.secho(f"no role {role!r}; there are {', '.join(ROLES)}", fg="red", err=True)
+        raise typer.Exit(1)
+    settings = read_settings()
+    for grant in grants(role, settings):
+        print(kafka_command(grant, f"User:{user or role}"))
+    if rules := store_rules(role, settings):
+        print(" ".join(["user", user or role, "on", ">PASSWORD", *rules]))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from schemas.topics import load_topics
 from streams.settings import Settings
 from streams.topics_cli import read_settings
 
@@ -16,15 +15,16 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Run one worker of a consumer group until SIGTERM.")
 
 
-def _run(make: "Callable[[Settings], BatchLoop]") -> None:
+def _run(role: str, make: "Callable[[Settings], BatchLoop]") -> None:
     from streams.logs import configure
+    from streams.rights import topics_of
     from streams.topics import TopicError, assert_topics
     from streams.worker import run_worker
 
     configure()
     settings = read_settings()
     try:
-        assert_topics(settings, load_topics().values())
+        assert_topics(settings, topics_of(role))
         ended = run_worker(make(settings), settings)
     except TopicError as error:
         typer.secho(str(error), fg="red", err=True)
@@ -38,7 +38,7 @@ def history() -> None:
     """Keep the running statistics in Redis."""
     from streams.history import history_loop
 
-    _run(history_loop)
+    _run("history", history_loop)
 
 
 @app.command()
@@ -46,7 +46,7 @@ def joiner() -> None:
     """Join submissions, allocations, completions and preference lists into attempts."""
     from streams.joiner import joiner_loop
 
-    _run(joiner_loop)
+    _run("joiner", joiner_loop)
 
 
 @app.command()
@@ -55,7 +55,7 @@ def ranking() -> None:
     from streams.ranking import ranking_loop
 
     stop = threading.Event()
-    _run(lambda settings: ranking_loop(settings, stop))
+    _run("ranking", lambda settings: ranking_loop(settings, stop))
     stop.set()
 
 
@@ -64,12 +64,13 @@ def monitor() -> None:
     """Keep the figures of the last day: a page, JSON and metrics on LEAP_METRICS_PORT. One process, not several."""
     from streams.logs import configure
     from streams.monitor_app import run_monitor
+    from streams.rights import topics_of
     from streams.topics import TopicError, assert_topics
 
     configure()
     settings = read_settings()
     try:
-        assert_topics(settings, load_topics().values())
+        assert_topics(settings, topics_of("monitor"))
         run_monitor(settings)
     except TopicError as error:
         typer.secho(str(error), fg="red", err=True)
