@@ -5,6 +5,8 @@ from typing import Any, Protocol
 
 import msgspec
 import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from predictor.jobs import Floats, columns, strings
@@ -12,6 +14,8 @@ from predictor.kernel import Rows
 from predictor.structured import rows_of
 from predictor.units import codes, grouped_median
 from retrainer.evaluate import Scores, scores
+from retrainer.table import jobs as jobs_of
+from retrainer.table import log_target
 from schemas.events import THROUGHPUT
 from streams.mapped import Job
 
@@ -49,7 +53,17 @@ def rows_of_jobs(jobs: Sequence[Job]) -> tuple[Rows, Floats]:
     return rows_of(submitted, np.arange(len(measured)), ran_on), y
 
 
-def walk(rows: Rows, y: Floats, recipe: Recipe, every_days: int = 1, warm_up_days: float = 45.0) -> Floats:
+def rows_of_table(table: pd.DataFrame) -> tuple[Rows, Floats]:
+    """The same of rows of the feature table."""
+    y = log_target(table, THROUGHPUT)
+    table = table[~np.isnan(y)].sort_values("submitted_at", kind="stable")
+    ran_on = table["hardware_type"].to_numpy(dtype=object)
+    return rows_of(jobs_of(table), np.arange(len(table)), ran_on), log_target(table, THROUGHPUT)
+
+
+def walk(
+    rows: Rows, y: Floats, recipe: Recipe, every_days: int = 1, warm_up_days: float = 45.0, n_jobs: int = 1
+) -> Floats:
     """(n,) predicted ln throughput, each from attempts of earlier days; NaN in the warm-up.
 
     Parameters
@@ -58,14 +72,30 @@ def walk(rows: Rows, y: Floats, recipe: Recipe, every_days: int = 1, warm_up_day
         Columns of attempts in any order; `day` is a number of days from any origin.
     every_days
         Days that one fit serves: within them it does not see what has finished since.
+    n_jobs
+        Runs of consecutive fits side by side, each with all rows in memory. A recipe that goes on from its last fit
+        begins anew with each run, so more of them are not exactly one.
     """
     day = np.floor(np.asarray(rows["day"], dtype=float))
+    nights = list(_nights(day, every_days, day.min() + warm_up_days))
+    runs = [[nights[one] for one in run] for run in np.array_split(np.arange(len(nights)), n_jobs) if len(run)]
     predicted = np.full(len(y), np.nan)
-    for start, end in _nights(day, every_days, day.min() + warm_up_days):
+    for found in Parallel(n_jobs)(delayed(_run)(rows, y, recipe, day, run) for run in runs):
+        for now, values in found:
+            predicted[now] = values
+    return predicted
+
+
+def _run(
+    rows: Rows, y: Floats, recipe: Recipe, day: Floats, nights: Sequence[tuple[float, float]]
+) -> list[tuple[NDArray[np.intp], Floats]]:
+    """Positions and what was predicted of them, by fit."""
+    found = []
+    for start, end in nights:
         past, now = np.flatnonzero(day < start), np.flatnonzero((day >= start) & (day < end))
         recipe.fit(take(rows, past), y[past])
-        predicted[now] = recipe.predict(take(rows, now))
-    return predicted
+        found.append((now, recipe.predict(take(rows, now))))
+    return found
 
 
 def summary(rows: Rows, y: Floats, predicted: Floats) -> Backtest:

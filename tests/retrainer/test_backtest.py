@@ -2,13 +2,22 @@
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from predictor.jobs import Floats
 from predictor.kernel import Rows
-from retrainer.backtest import ChainOfMedians, seen, summary, walk
+from retrainer.backtest import Backtest, ChainOfMedians, rows_of_jobs, rows_of_table, seen, summary, walk
+from retrainer.backtest_cli import backtest
+from retrainer.partitions import Partitions
+from retrainer.table import frame
+from schemas.events import JobAllocated
+from tests.artifacts import past
+from tests.builders import MIDNIGHT
 
 
 def rows_on(days: list[float], **columns: list[float] | list[str]) -> Rows:
@@ -46,6 +55,40 @@ def test_a_fit_sees_earlier_days_only(every_days: int, expected: list[float]) ->
     predicted = walk(rows, np.zeros(7), witness, every_days, warm_up_days=2)
     np.testing.assert_array_equal(predicted, [np.nan, np.nan, np.nan, *expected])
     assert witness.latest[0] == 1.0
+
+
+def test_runs_side_by_side_see_what_one_after_the_other_does() -> None:
+    rng = np.random.default_rng(0)
+    rows = rows_on(np.sort(rng.uniform(0, 30, 200)).tolist(), accelerators=rng.choice([8.0, 16.0], 200).tolist())
+    y = rng.normal(5, 1, 200)
+    alone, two = (walk(rows, y, ChainOfMedians(), 2, 10, jobs) for jobs in (1, 2))
+    np.testing.assert_array_equal(alone, two)
+    assert np.isfinite(alone).sum() == (rows["day"] >= 10).sum()
+
+
+def test_rows_of_the_feature_table_are_those_of_the_events() -> None:
+    attempts = past(3, 20)
+    given = JobAllocated(attempt_id="a", hardware_type="fast", hosts=1, accelerators=8, allocated_at=MIDNIGHT)
+    jobs = [(one.submitted, given, one.completed) for one in attempts]
+    rows, y = rows_of_table(frame(attempts))
+    expected, expected_y = rows_of_jobs(jobs)
+    np.testing.assert_array_equal(y, expected_y)
+    for name, column in expected.items():
+        np.testing.assert_array_equal(rows[name], column)
+
+
+def test_the_command_over_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = typer.Typer()
+    app.command()(backtest)
+    monkeypatch.setenv("LEAP_PARTITIONS", str(tmp_path))
+    arguments = ["--recipe", "chain", "--warm-up", "3", "--json"]
+    nothing = CliRunner().invoke(app, arguments)
+    assert (nothing.exit_code, "has no attempts" in nothing.output) == (1, True)
+    Partitions(tmp_path).absorb(past())
+    found = msgspec.json.decode(CliRunner().invoke(app, arguments).output, type=Backtest)
+    assert found.all is not None and found.all.n == 420
+    unmapped = CliRunner().invoke(app, [str(Path(__file__)), *arguments])
+    assert unmapped.exit_code == 1 and "--mapping" in unmapped.output
 
 
 def test_seen_means_model_hardware_and_scale_on_an_earlier_day() -> None:
