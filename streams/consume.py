@@ -248,8 +248,7 @@ class BatchLoop:
     def _rewind(self, rewind: Rewind, batch: list[Message]) -> list[Message]:
         """Begin to read again; return what the batch has of other partitions."""
         metrics.REWINDS.labels(self.worker).inc()
-        lost = list(rewind.positions.items())
-        log.warning("what was committed is lost and read again", worker=self.worker, positions=lost)
+        log.warning("what was committed is lost", worker=self.worker, positions=list(rewind.positions.items()))
         for (topic, partition), position in rewind.positions.items():
             if (topic, partition) in self._at_end:
                 self._consumer.seek(TopicPartition(topic, partition, position))

@@ -53,7 +53,7 @@ def image_environment() -> dict[str, str]:
 
 
 @contextmanager
-def kafka(directory: Path, port: int, advertised: int) -> Iterator[str]:
+def kafka(directory: Path, port: int, advertised: int, host: int) -> Iterator[str]:
     """Run Apache Kafka configured as in the service ``kafka``, with addresses of this machine.
 
     Parameters
@@ -62,6 +62,8 @@ def kafka(directory: Path, port: int, advertised: int) -> Iterator[str]:
         Where it listens.
     advertised
         Where it says that it listens: a proxy may stand there.
+    host
+        Where it listens for clients outside of Compose.
 
     Yields
     ------
@@ -71,7 +73,7 @@ def kafka(directory: Path, port: int, advertised: int) -> Iterator[str]:
     here = {
         "PLAINTEXT://:9092": f"PLAINTEXT://127.0.0.1:{port}",
         "PLAINTEXT://kafka:9092": f"PLAINTEXT://127.0.0.1:{advertised}",
-        "HOST://:29092": f"HOST://127.0.0.1:{(host := free_port())}",
+        "HOST://:29092": f"HOST://127.0.0.1:{host}",
         "HOST://127.0.0.1:29092": f"HOST://127.0.0.1:{host}",
         "CONTROLLER://:9093": f"CONTROLLER://127.0.0.1:{(controller := free_port())}",
         "kafka:9093": f"127.0.0.1:{controller}",
