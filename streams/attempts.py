@@ -46,23 +46,37 @@ class Served(msgspec.Struct, frozen=True, array_like=True):
     history: dict[str, tuple[float | None, ...]]
 
 
+def time_of(event: Part) -> datetime:
+    """When what an event reports came to pass."""
+    match event:
+        case JobSubmitted():
+            return event.submitted_at
+        case JobAllocated():
+            return event.allocated_at
+        case JobCompleted():
+            return event.finished_at
+        case PreferenceList():
+            return event.decided_at
+
+
 def part_of(event: Part) -> tuple[str, str]:
     """Name and kept form of the part that an event is.
 
     The latest submission, allocation and completion count, for they correct the earlier ones; of preference
     lists the earliest, for that is what was served.
     """
+    rank = _microseconds(time_of(event))
     match event:
         case JobSubmitted():
             architecture = summary(event.model) if event.model is not None else None
             kept = Submission(msgspec.structs.replace(event, model=None), architecture)
-            return "submitted", _ranked(_microseconds(event.submitted_at), kept)
+            return "submitted", _ranked(rank, kept)
         case JobAllocated():
-            return "allocated", _ranked(_microseconds(event.allocated_at), event)
+            return "allocated", _ranked(rank, event)
         case JobCompleted():
-            return "completed", _ranked(_microseconds(event.finished_at), event)
+            return "completed", _ranked(rank, event)
         case PreferenceList():
-            return "served", _ranked(-_microseconds(event.decided_at), _served(event))
+            return "served", _ranked(-rank, _served(event))
 
 
 def keep(parts: dict[str, str], name: str, value: str) -> None:

@@ -41,9 +41,14 @@ def read(
     rejected = []
     for message in messages:
         try:
-            observations += observe(decode(message.value, JobCompleted), message, targets)
+            completed = decode(message.value, JobCompleted)
         except Rejected as error:
             rejected.append((message, str(error)))
+            continue
+        if message.precedes(completed.finished_at):
+            rejected.append((message, f"finished_at: {completed.finished_at} is after the message was written"))
+            continue
+        observations += observe(completed, message, targets)
     return observations, rejected
 
 

@@ -1,8 +1,12 @@
 """A message as workers see it."""
 
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from confluent_kafka import Message as RawMessage
+
+#: How far the clocks of a launcher and of whoever wrote its message may differ.
+AHEAD = timedelta(days=1)
 
 
 class Message(NamedTuple):
@@ -28,6 +32,14 @@ class Message(NamedTuple):
     value: bytes | None
     timestamp_ms: int
     position: int = 0
+
+    def precedes(self, moment: datetime) -> bool:
+        """Tell whether this was written before a moment that it reports as past.
+
+        One event from the future would be "the last" for ever. What counts is when the message was written, not
+        what the time is now: so a replay tells the same. Brokers keep that time from being in the future.
+        """
+        return self.timestamp_ms > 0 and datetime.fromtimestamp(self.timestamp_ms / 1000, UTC) + AHEAD < moment
 
     @classmethod
     def of(cls, raw: RawMessage, topic_id: str, position: int) -> "Message":

@@ -1,4 +1,4 @@
-"""Run a loop as a process: health, metrics, and an end within 10 s of SIGTERM."""
+"""Run a loop as a process: health, metrics, an end within 10 s of SIGTERM, and one when it is stuck."""
 
 import gc
 import signal
@@ -13,10 +13,15 @@ from streams.settings import Settings
 
 log = structlog.get_logger(__name__)
 
-STOP_S = 10.0
+# With what the interpreter takes to end, 10 s.
+STOP_S = 8.0
 # Batches are many objects and hardly a cycle: at the default of 700 a fifth of a worker's time goes into
 # looking for some (measured of the history worker).
 COLLECT_EVERY = 50_000
+
+
+class StuckError(RuntimeError):
+    """The loop makes no progress; whoever supervises the process starts it anew."""
 
 
 def run_worker(loop: BatchLoop, settings: Settings) -> bool:
@@ -32,6 +37,9 @@ def run_worker(loop: BatchLoop, settings: Settings) -> bool:
 
     Raises
     ------
+    StuckError
+        If there is work and for five minutes none of it is done, be it that the client has stopped fetching,
+        that a batch hangs, or that it fails again and again.
     Exception
         What ended the loop.
     """
@@ -54,6 +62,8 @@ def run_worker(loop: BatchLoop, settings: Settings) -> bool:
         thread.start()
         while thread.is_alive() and not loop.stopping:
             thread.join(0.1)
+            if stalled := loop.progress.stalled():
+                raise StuckError(f"{loop.worker}: no progress before the end of {stalled}")
         thread.join(STOP_S)
         if failures:
             raise failures[0]

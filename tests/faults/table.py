@@ -6,7 +6,7 @@ from tests.faults.run import Row
 
 HEAD = (
     "fault", "events", "times", "killed", "in flight", "lost", "doubled", "wrong", "unanswered", "no opinion",
-    "unjoined", "gaps", "s", "s to recover", "MiB",
+    "unjoined", "gaps", "misplaced", "s", "s to recover", "MiB",
 )  # fmt: skip
 
 
@@ -19,6 +19,6 @@ def table(rows: Sequence[Row]) -> str:
 def _cells(row: Row) -> tuple[str, ...]:
     found = row.verdict
     counts = (row.events, row.times, row.deaths.get(-9, 0), row.in_flight, found.lost, found.doubled, found.wrong)
-    rest = (found.unanswered, found.no_opinion.total(), found.unjoined, found.gaps)
+    rest = (found.unanswered, found.no_opinion.total(), found.unjoined, found.gaps, found.misplaced)
     cells = [*map(str, counts), *map(str, rest), f"{row.seconds:.0f}", f"{row.recovered_s:.1f}", f"{row.peak_mib:.0f}"]
     return row.fault, *cells

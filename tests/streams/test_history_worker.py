@@ -23,7 +23,7 @@ from predictor.families import family
 from predictor.statistics import Statistics
 from schemas.codec import decode, encode
 from schemas.events import DeadLetter, JobCompleted
-from schemas.topics import COMPLETED, DEAD_LETTERS
+from schemas.topics import COMPLETED, DAY_MS, DEAD_LETTERS
 from streams.consume import Message
 from streams.embedded import child
 from streams.history import WORKER, history_loop, observe, read
@@ -140,6 +140,16 @@ def test_what_is_no_completion_is_rejected_with_its_reason(value: bytes, reason:
     assert rejected is bad
     assert re.search(reason, why)
     assert [found.attempt_id for found in observations] == ["attempt-1"]
+
+
+def test_a_completion_from_the_future_is_rejected() -> None:
+    """It would be the last for ever; what the message's own time says holds in a replay too."""
+    event = completed(0, random.Random(0))
+    written_ms = int(event.finished_at.timestamp() * 1000)
+    late, early, unknown = (message(event)._replace(timestamp_ms=at) for at in (written_ms, written_ms - 2 * DAY_MS, 0))
+    observations, [(rejected, why)] = read([late, early, unknown])
+    assert len(observations) == 2
+    assert rejected is early and why.startswith("finished_at: ")
 
 
 def test_several_targets_of_one_completion(topics: Settings) -> None:

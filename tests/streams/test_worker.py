@@ -2,6 +2,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from schemas.topics import COMPLETED
 from streams.kafka import CheckedProducer
 from streams.settings import Settings
@@ -10,6 +12,7 @@ WORKER = """
 import os, sys, time
 import structlog
 from streams.consume import BatchLoop
+from streams.progress import Progress
 from streams.settings import Settings
 import streams.worker
 
@@ -24,7 +27,8 @@ def handle(batch):
     if "fail" in sys.argv:
         raise ConnectionError("the store is away")
 
-loop = BatchLoop(settings, "w", [settings.topic("job-completed")], handle)
+progress = Progress(stall_s=1.0 if "stuck" in sys.argv else 60.0)
+loop = BatchLoop(settings, "w", [settings.topic("job-completed")], handle, progress=progress)
 print(streams.worker.run_worker(loop, settings))
 """
 
@@ -54,3 +58,15 @@ def test_sigterm_ends_a_worker_whose_batch_fails(topics: Settings) -> None:
 
 def test_sigterm_ends_a_worker_that_hangs(topics: Settings) -> None:
     assert stopped(topics, "hang") == ("False", 0)
+
+
+@pytest.mark.parametrize("how", ["hang", "fail"])
+def test_a_worker_that_is_stuck_ends_with_an_error(topics: Settings, how: str) -> None:
+    producer = CheckedProducer(topics)
+    producer.produce(topics.topic(COMPLETED), b"x")
+    producer.flush()
+    environment = topics.to_environment() | {"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
+    command = [sys.executable, "-c", WORKER, how, "stuck"]
+    worker = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert worker.returncode == 1
+    assert "StuckError: w: no progress before the end of" in worker.stderr
