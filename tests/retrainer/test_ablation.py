@@ -2,11 +2,13 @@
 
 import os
 import threading
+from datetime import date, timedelta
 from multiprocessing import active_children
 from pathlib import Path
 
 import msgspec
 import numpy as np
+import pandas as pd
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -20,7 +22,7 @@ from retrainer.ablation.family import Context
 from retrainer.ablation.handover import handovers
 from retrainer.ablation.importance import importance
 from retrainer.ablation.measure import RESULTS, Run, measure, measure_all, read
-from retrainer.ablation.problem import INPUTS, FleetSource, Problem
+from retrainer.ablation.problem import INPUTS, FleetSource, Problem, TableSource
 from retrainer.ablation.removal import losses
 from retrainer.ablation.table import as_figure, as_text, lines
 from retrainer.ablation.truth import Truth
@@ -179,6 +181,32 @@ def test_table_and_figure(tmp_path: Path) -> None:
     assert found[3].low < found[3].splits["all"].w20 < found[3].high < found[0].low
     assert "chain" in as_text(found)
     assert as_figure(found, "A < B").count("<rect") == 4 and "A &lt; B" in as_figure(found, "A < B")
+
+
+def test_a_table_is_fitted_anew_every_few_days(tmp_path: Path) -> None:
+    days = (0, 1, 10, 15, 40, 41, 60, 61)
+    jobs = pd.DataFrame(
+        {
+            "round": "r1", "status": "success", "resubmission": False, "suspect": None, "num_nodes": 1,
+            "job_name": [f"{'ab'[day % 2]}/result_{day}" for day in days], "model_type": "bert", "hardware_type": "T4",
+            "start_time": [f"{date(2024, 1, 1) + timedelta(day)}T08:00:00Z" for day in days], "run_seconds": 60,
+            "gpus_per_node": 8, "batch_size": 64, "max_seq_len": None, "grad_accum": None, "optimizer": "lamb",
+            "throughput": [10.0 * 2**place for place in range(8)],
+        }
+    )  # fmt: skip
+    jobs.to_csv(tmp_path / "jobs.csv", index=False)
+    source = TableSource(str(tmp_path / "jobs.csv"), "mlperf", every=20, warm_up=5)
+    problem = source.problem(0)
+    first = problem.data.submitted_day[0]
+    assert [start - first for start in problem.starts] == [10, 40, 60]
+    assert [(len(past), len(asked)) for past, asked in problem.folds()] == [(2, 2), (4, 2), (6, 2)]
+    (result,) = measure(Run(source, "lookup"), tmp_path)
+    throughput = jobs["throughput"].to_numpy()
+    medians = [np.median(throughput[:seen]) for seen in (2, 2, 4, 4, 6, 6)]
+    np.testing.assert_allclose(np.exp(result.predicted(tmp_path)["mean"]), medians)
+    assert result.splits["seen"] and result.splits["seen"].n == 6 and result.splits["unseen"] is None
+    with pytest.raises(ValueError, match="shorten --warm-up"):
+        msgspec.structs.replace(source, warm_up=100).problem(0)
 
 
 def test_losses_are_those_of_the_attempts_that_were_taken_away(problem: Problem, tmp_path: Path) -> None:
