@@ -29,6 +29,12 @@ def _rival(library: str, context: Context) -> Estimator:
     return Tuned(rival(context.seed))
 
 
+def _dnnperf(with_graph: bool, context: Context) -> Estimator:
+    from retrainer.ablation.dnnperf import DNNPerf  # extra [ablation]
+
+    return DNNPerf(context.models if with_graph else {}, context.seed)
+
+
 _ALL = (
     Family("lookup", "median under (model type, hosts, batch, hardware type)", TABLE, lambda context: Lookup()),
     Family("chain", "medians, the most specific key first", TABLE, lambda context: Chain()),
@@ -48,6 +54,13 @@ _ALL = (
     Family("lightgbm", "LightGBM, tuned", "LightGBM", lambda context: _rival("LightGBM", context)),
     Family("xgboost", "XGBoost, tuned", "XGBoost", lambda context: _rival("XGBoost", context)),
     Family("catboost", "CatBoost, tuned", "CatBoost", lambda context: _rival("CatBoost", context)),
+    Family(
+        "dnnperf",
+        "attention over the operator graph, piecewise linear features, residual head",
+        "JAX",
+        lambda context: _dnnperf(True, context),
+    ),
+    Family("dnnperf-flat", "the same without the graph", "JAX", lambda context: _dnnperf(False, context)),
     Family("structured", "ours: the structured recipe", "arrays", lambda context: Published("structured")),
 )
 FAMILIES: dict[str, Family] = {family.name: family for family in _ALL}
