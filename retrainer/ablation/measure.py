@@ -1,5 +1,6 @@
 """One family on one problem, in a process of its own, so that memory and CPU seconds are its own."""
 
+import os
 import resource
 import sys
 import time
@@ -7,9 +8,10 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
 import msgspec
@@ -116,7 +118,7 @@ def measure_all(runs: Iterable[Run], folder: Path) -> Iterator[Result]:
     for run in wanted:
         if run in done:
             continue
-        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        with ProcessPoolExecutor(1, get_context("spawn"), initializer=end_with_parent) as process:
             try:
                 found = process.submit(measure, run, folder).result()
             except Exception as error:  # whatever it is, the other families go on
@@ -174,6 +176,18 @@ def size(estimator: Estimator) -> int:
     with TemporaryDirectory() as folder:
         estimator.save(Path(folder))
         return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+
+
+def end_with_parent() -> None:
+    """A process whose parent was killed would fit on, and beside the run that goes on in its place."""
+    parent = parent_process()
+
+    def wait() -> None:
+        if parent:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
 
 
 @dataclass

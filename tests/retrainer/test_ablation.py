@@ -1,6 +1,8 @@
 """The comparison of families: the rows are the same for all, a run goes on where it stopped, failures stay apart."""
 
 import os
+import subprocess
+import sys
 import threading
 from datetime import date, timedelta
 from multiprocessing import active_children
@@ -164,6 +166,22 @@ def test_runs_go_on_where_they_stopped_and_failures_stay_apart(tmp_path: Path) -
     assert again[1].error and "BrokenProcessPool" in again[1].error
     assert (tmp_path / RESULTS).read_bytes().startswith(kept)
     assert next(one for one in read(tmp_path) if one.name == "lookup") == first[1]
+
+
+def test_a_fit_does_not_outlive_a_command_that_was_killed() -> None:
+    script = """
+import os, signal
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from retrainer.ablation.measure import end_with_parent
+with ProcessPoolExecutor(1, get_context("spawn"), initializer=end_with_parent) as process:
+    print(process.submit(os.getpid).result(), flush=True)
+    process.submit(signal.pause).result()
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout and int(running.stdout.readline()) != running.pid
+        running.kill()
+        assert running.stdout.read() == ""  # its end comes once the process that fits has closed it too
 
 
 def test_table_and_figure(tmp_path: Path) -> None:
