@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import structlog
+
 from schemas.codec import encode
 from schemas.events import DeadLetter
 from schemas.topics import DEAD_LETTERS
@@ -10,12 +12,16 @@ from streams import metrics
 from streams.kafka import CheckedProducer
 from streams.message import Message
 from streams.settings import Settings
+from streams.tracing import trace_id
+
+log = structlog.get_logger(__name__)
 
 # So much of a message goes into its dead letter, which in base64 stays below the 2 MiB of its topic. Only a
 # compressed batch can hold more than a topic's 1 MiB.
 KEPT_VALUE = 1024 * 1024
 KEPT_KEY = 64 * 1024
 KEPT_REASON = 2000
+LOGGED_KEY = 100
 
 
 def now() -> datetime:
@@ -76,5 +82,10 @@ class DeadLetters:
             worker=self._worker,
             rejected_at=self._clock(),
         )
-        self._producer.produce(self._topic, encode(letter), key)
+        self._producer.produce(self._topic, encode(letter), key, trace=message.trace)
         metrics.DEAD_LETTERS.labels(self._worker, message.topic).inc()
+        log.warning(
+            "message set aside", worker=self._worker, topic=message.topic, partition=message.partition,
+            offset=message.offset, key=repr(key and key[:LOGGED_KEY]), reason=letter.reason,
+            trace=trace_id(message.trace),
+        )  # fmt: skip

