@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from tests.faults.kinds import brokers, clock, disk, network, stores, workers
+from tests.faults.kinds import brokers, clock, disk, network, stores, storm, workers
 from tests.faults.run import run, services
 from tests.faults.table import table
 
-FAULTS = [*workers.FAULTS, *brokers.FAULTS, *stores.FAULTS, *network.FAULTS, *disk.FAULTS, *clock.FAULTS]
+FAULTS = [*workers.FAULTS, *brokers.FAULTS, *stores.FAULTS, *network.FAULTS, *disk.FAULTS, *clock.FAULTS, *storm.FAULTS]
 
 
 def main(

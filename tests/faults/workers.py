@@ -126,6 +126,8 @@ class _Supervised:
     def _watch(self) -> None:
         while True:
             status = self._process.wait()
+            assert self._process.stdin is not None
+            self._process.stdin.close()
             with self._lock:
                 if self._stopping:
                     return
