@@ -18,6 +18,7 @@ from predictor import outputs
 from predictor.explanation import explain
 from predictor.manifest import FILE as MANIFEST
 from predictor.manifest import ArtifactError, decode
+from predictor.signing import KeyFileError, SigningKey
 from predictor.store import ArtifactStore, Pointer, PointerMoved, open_store, prune
 from schemas import codec
 from schemas.events import THROUGHPUT, JobSubmitted, PreferenceList
@@ -38,6 +39,9 @@ app = typer.Typer(no_args_is_help=True, help="List, show, promote and remove art
 Artifacts = Annotated[str, typer.Option(envvar="LEAP_ARTIFACTS", help="Path or fsspec URL of the artifacts.")]
 Target = Annotated[str, typer.Option(help="Prediction target.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")]
+TrustedKeys = Annotated[
+    str, typer.Option(envvar="LEAP_TRUSTED_KEYS", help="File of public keys, of which one must have signed.")
+]
 Version = Annotated[str, typer.Argument(help="As `leap artifact list` names it.")]
 STORE = ".leap/artifacts"
 
@@ -48,6 +52,7 @@ def rank(
     job: Annotated[Path, typer.Argument(help="A JobSubmitted event as JSON.", exists=True, dir_okay=False)],
     artifacts: Artifacts = STORE,
     version: Annotated[str | None, typer.Option(help="Rank with this artifact, not the one in production.")] = None,
+    trusted_keys: TrustedKeys = "",
     as_json: Json = False,
     output: Annotated[Output | None, typer.Option("--as", help="In the words of another scheduler.")] = None,
     names: Annotated[
@@ -62,7 +67,7 @@ def rank(
         submission = codec.decode(job.read_bytes(), JobSubmitted)
     except codec.Rejected as rejected:
         raise fail(f"{job}: {rejected}. `leap schemas show job-submitted` tells what is expected") from None
-    router = Router(open_store(artifacts), version=version)
+    router = Router(_trusting(artifacts, trusted_keys), version=version)
     router.refresh()
     [answer] = router.rank_many([submission])
     if as_json or output is Output.json:
@@ -153,25 +158,58 @@ def promote(
     artifacts: Artifacts = STORE,
     target: Target = THROUGHPUT,
     reason: Annotated[str, typer.Option(help="Why, for the record.")] = "promoted by hand",
+    trusted_keys: TrustedKeys = "",
 ) -> None:
     """Move production to an artifact."""
-    _move(open_store(artifacts), target, version, reason, pinned=False)
+    _move(_trusting(artifacts, trusted_keys), target, version, reason, pinned=False)
 
 
 @app.command()
-def pin(version: Version, artifacts: Artifacts = STORE, target: Target = THROUGHPUT) -> None:
+def pin(
+    version: Version, artifacts: Artifacts = STORE, target: Target = THROUGHPUT, trusted_keys: TrustedKeys = ""
+) -> None:
     """Move production to an artifact and hold it there: nights do not move it until `leap artifact promote`."""
-    _move(open_store(artifacts), target, version, "pinned by hand", pinned=True)
+    _move(_trusting(artifacts, trusted_keys), target, version, "pinned by hand", pinned=True)
 
 
 @app.command()
-def rollback(artifacts: Artifacts = STORE, target: Target = THROUGHPUT) -> None:
+def rollback(artifacts: Artifacts = STORE, target: Target = THROUGHPUT, trusted_keys: TrustedKeys = "") -> None:
     """Move production back to what it was before."""
-    store = open_store(artifacts)
+    store = _trusting(artifacts, trusted_keys)
     pointer = store.pointer(target)
     if pointer is None or pointer.previous is None:
         raise fail(f"production of {target} has no version before it; see `leap artifact list`")
     _move(store, target, pointer.previous, f"rolled back from {pointer.version}", pinned=False)
+
+
+@app.command()
+def sign(
+    version: Version,
+    key: Annotated[Path, typer.Option(envvar="LEAP_SIGNING_KEY", help="File of an Ed25519 private key (PEM).")],
+    artifacts: Artifacts = STORE,
+    target: Target = THROUGHPUT,
+) -> None:
+    """Put a signature beside those that an artifact has."""
+    try:
+        signing_key = SigningKey(key)
+        open_store(artifacts).sign(target, version, signing_key)
+    except (ArtifactError, KeyFileError) as error:
+        raise fail(str(error)) from None
+    print(f"{version} is signed by {signing_key.fingerprint}")
+
+
+@app.command()
+def verify(
+    version: Version, artifacts: Artifacts = STORE, target: Target = THROUGHPUT, trusted_keys: TrustedKeys = ""
+) -> None:
+    """Load an artifact as a launcher would, and say what is wrong with it."""
+    from predictor.artifact import load  # loads ONNX Runtime
+
+    try:
+        manifest = load(_trusting(artifacts, trusted_keys).folder(target, version)).manifest
+    except ArtifactError as error:
+        raise fail(str(error)) from None
+    print(f"{version} can be served: {manifest.recipe}, {manifest.rows} rows{', signed' if trusted_keys else ''}")
 
 
 @app.command("prune")
@@ -189,6 +227,13 @@ def fail(message: str) -> typer.Exit:
     """Say what is wrong on standard error; raise what is returned."""
     typer.secho(message, fg="red", err=True)
     return typer.Exit(1)
+
+
+def _trusting(artifacts: str, trusted_keys: str) -> ArtifactStore:
+    try:
+        return open_store(artifacts, trusted_keys=trusted_keys)
+    except KeyFileError as error:
+        raise fail(str(error)) from None
 
 
 def _manifest(store: ArtifactStore, target: str, version: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -17,6 +18,8 @@ FORMAT = 1
 FILE = "manifest.json"
 MAX_BYTES = 16 * 1024 * 1024
 MAX_FILES = 128
+#: Of all files together. A night at 750,000 rows makes some 50 MB.
+MAX_TOTAL_BYTES = 2 * 2**30
 #: Flat and plain: no path of an artifact can leave its directory.
 FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,63}\.(json|onnx|npy)")
 
@@ -102,7 +105,7 @@ def decode(data: bytes) -> Manifest:
         If it is not one of this format.
     """
     if len(data) > MAX_BYTES:
-        raise ArtifactError(f"{FILE}: {len(data)} bytes, over the limit of {MAX_BYTES}")
+        raise ArtifactError(f"{FILE}: over the limit of {MAX_BYTES} bytes")
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -112,4 +115,12 @@ def decode(data: bytes) -> Manifest:
     for name in manifest.files:
         if not FILE_NAME.fullmatch(name):
             raise ArtifactError(f"{FILE}: {name!r} is not a file name of an artifact; do not trust its source")
+    if (size := sum(entry.bytes for entry in manifest.files.values())) > MAX_TOTAL_BYTES:
+        raise ArtifactError(f"{FILE}: files of {size} bytes, over the limit of {MAX_TOTAL_BYTES}")
     return manifest
+
+
+def read_limited(path: Path) -> bytes:
+    """Bytes of a small file of an artifact, or one too many if there are more than a manifest may have."""
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)

@@ -8,7 +8,9 @@ import fsspec
 import msgspec
 
 from predictor.manifest import FILE as MANIFEST
-from predictor.manifest import FILE_NAME, decode
+from predictor.manifest import FILE_NAME, MAX_BYTES, ArtifactError, decode, read_limited
+from predictor.signing import FILE as SIGNATURES
+from predictor.signing import SigningKey, TrustedKeys
 from predictor.store import POINTER, Pointer, PointerMoved, check_expected, missing, read_pointer
 
 #: Artifacts of a target that stay in the cache: what serves, what is before and after it, and one to look at.
@@ -23,10 +25,11 @@ class RemoteStore:
     write stands, and the earlier may believe that it won.
     """
 
-    def __init__(self, url: str, cache: Path) -> None:
+    def __init__(self, url: str, cache: Path, trusted: TrustedKeys | None = None) -> None:
         self._files, self._root = fsspec.core.url_to_fs(url)
         self._cache = cache
-        self._url = url
+        self._url = _without_password(url)
+        self._trusted = trusted
 
     def _path(self, *parts: str) -> str:
         return "/".join((self._root.rstrip("/"), *parts))
@@ -38,18 +41,31 @@ class RemoteStore:
 
     def folder(self, target: str, version: str) -> Path:
         """See :class:`predictor.store.ArtifactStore`."""
-        place = self._cache / target / version
-        if (place / MANIFEST).is_file():
-            return place
-        if "/" in version or not self._files.exists(self._path(target, version, MANIFEST)):
+        if "/" in version:
             raise missing(version, target, self._url)
+        place = self._cache / target / version
+        cached = place / MANIFEST
+        data = read_limited(cached) if cached.is_file() else self._small(target, version, MANIFEST)
+        if data is None:
+            raise missing(version, target, self._url)
+        if self._trusted is not None:
+            self._trusted.check(data, self._small(target, version, SIGNATURES), target, version)
+        if not cached.is_file():
+            self._fetch(target, version, data, place)
+        return place
+
+    def _fetch(self, target: str, version: str, manifest: bytes, place: Path) -> None:
+        """Bring an artifact into the cache; nothing is read that is longer than its manifest says."""
+        files = decode(manifest).files
         place.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=place.parent))
         try:
-            data = self._files.cat_file(self._path(target, version, MANIFEST))
-            for name in decode(data).files:
-                self._files.get_file(self._path(target, version, name), str(draft / name))
-            (draft / MANIFEST).write_bytes(data)
+            for name, entry in files.items():
+                path = self._path(target, version, name)
+                if self._files.size(path) != entry.bytes:
+                    raise ArtifactError(f"{path}: not the {entry.bytes} bytes that the manifest names; publish again")
+                self._files.get_file(path, str(draft / name))
+            (draft / MANIFEST).write_bytes(manifest)
             if not place.exists():
                 draft.rename(place)
             cached = sorted(place.parent.glob("[!.]*"), key=lambda path: path.stat().st_mtime)
@@ -57,7 +73,21 @@ class RemoteStore:
                 shutil.rmtree(old, ignore_errors=True)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        return place
+
+    def _small(self, target: str, version: str, name: str) -> bytes | None:
+        """A manifest or what is smaller, if it is there, or one byte more than may be."""
+        try:
+            return bytes(self._files.cat_file(self._path(target, version, name), start=0, end=MAX_BYTES + 1))
+        except FileNotFoundError:
+            return None
+
+    def sign(self, target: str, version: str, key: SigningKey) -> None:
+        """See :class:`predictor.store.ArtifactStore`."""
+        manifest = self._small(target, version, MANIFEST)
+        if "/" in version or manifest is None:
+            raise missing(version, target, self._url)
+        signatures = key.sign(manifest, self._small(target, version, SIGNATURES))
+        self._files.pipe_file(self._path(target, version, SIGNATURES), signatures)
 
     def add(self, target: str, folder: Path) -> None:
         """See :class:`predictor.store.ArtifactStore`."""
@@ -80,7 +110,7 @@ class RemoteStore:
         """See :class:`predictor.store.ArtifactStore`."""
         self._files.invalidate_cache()
         try:
-            return read_pointer(self._files.cat_file(self._path(target, POINTER)))
+            return read_pointer(bytes(self._files.cat_file(self._path(target, POINTER), start=0, end=MAX_BYTES + 1)))
         except FileNotFoundError:
             return None
 
@@ -114,3 +144,9 @@ def _refused(error: OSError) -> bool:
     """Whether S3 refused a conditional write."""
     response = getattr(error.__cause__, "response", {})
     return response.get("Error", {}).get("Code") in ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey")
+
+
+def _without_password(url: str) -> str:
+    """An URL as it may stand in an error."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"

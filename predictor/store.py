@@ -18,7 +18,9 @@ from typing import Protocol
 import msgspec
 
 from predictor.manifest import FILE as MANIFEST
-from predictor.manifest import ArtifactError
+from predictor.manifest import ArtifactError, read_limited
+from predictor.signing import FILE as SIGNATURES
+from predictor.signing import SigningKey, TrustedKeys
 
 POINTER = "production.json"
 #: Age of a half-written artifact that a killed process left: nothing takes so long to write.
@@ -59,6 +61,15 @@ class ArtifactStore(Protocol):
         Raises
         ------
         ArtifactError
+            If there is no such version, or it must be signed by a trusted key and is not.
+        """
+
+    def sign(self, target: str, version: str, key: SigningKey) -> None:
+        """Put the signature of a key beside those that an artifact has.
+
+        Raises
+        ------
+        ArtifactError
             If there is no such version.
         """
 
@@ -82,10 +93,17 @@ class ArtifactStore(Protocol):
 
 
 class LocalStore:
-    """Artifacts in a directory of a local or shared POSIX file system."""
+    """Artifacts in a directory of a local or shared POSIX file system.
 
-    def __init__(self, root: Path) -> None:
+    Parameters
+    ----------
+    trusted
+        Keys of which one must have signed what is served; none takes all.
+    """
+
+    def __init__(self, root: Path, trusted: TrustedKeys | None = None) -> None:
         self.root = root
+        self._trusted = trusted
 
     def versions(self, target: str) -> list[str]:
         """See :class:`ArtifactStore`."""
@@ -96,7 +114,15 @@ class LocalStore:
         folder = self.root / target / version
         if Path(version).name != version or not (folder / MANIFEST).is_file():
             raise missing(version, target, str(self.root))
+        if self._trusted is not None:
+            signatures = folder / SIGNATURES
+            given = read_limited(signatures) if signatures.exists() else None
+            self._trusted.check(read_limited(folder / MANIFEST), given, target, version)
         return folder
+
+    def sign(self, target: str, version: str, key: SigningKey) -> None:
+        """See :class:`ArtifactStore`."""
+        key.sign_folder(LocalStore(self.root).folder(target, version))  # which need not be signed yet
 
     def add(self, target: str, folder: Path) -> None:
         """See :class:`ArtifactStore`."""
@@ -123,7 +149,7 @@ class LocalStore:
     def pointer(self, target: str) -> Pointer | None:
         """See :class:`ArtifactStore`."""
         try:
-            return read_pointer((self.root / target / POINTER).read_bytes())
+            return read_pointer(read_limited(self.root / target / POINTER))
         except FileNotFoundError:
             return None
 
@@ -162,7 +188,7 @@ def read_pointer(data: bytes) -> Pointer:
     """
     try:
         return msgspec.json.decode(data, type=Pointer)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ArtifactError(f"{POINTER}: {error}; promote an artifact again") from error
 
 
@@ -173,19 +199,28 @@ def check_expected(found: Pointer | None, expected: str | None, target: str) -> 
         raise PointerMoved(f"production of {target!r} is at {version}, not at {expected}; another writer won")
 
 
-def open_store(url: str, cache: Path | None = None) -> ArtifactStore:
+def open_store(url: str, cache: Path | None = None, trusted_keys: str = "") -> ArtifactStore:
     """The store at a path or at any fsspec URL (``s3://bucket/prefix``).
 
     Parameters
     ----------
     cache
         Where artifacts of a remote store are kept; a directory of this user by default.
+    trusted_keys
+        File of public keys (:class:`predictor.signing.TrustedKeys`), of which one must have signed what is
+        served; empty takes all.
+
+    Raises
+    ------
+    predictor.signing.KeyFileError
+        If the file of keys cannot be used.
     """
+    trusted = TrustedKeys(Path(trusted_keys)) if trusted_keys else None
     if "://" not in url:
-        return LocalStore(Path(url))
+        return LocalStore(Path(url), trusted)
     from predictor.remote_store import RemoteStore  # fsspec is not paid for by a launcher with local artifacts
 
-    return RemoteStore(url, cache or Path.home() / ".cache" / "leap")
+    return RemoteStore(url, cache or Path.home() / ".cache" / "leap", trusted)
 
 
 def prune(store: ArtifactStore, target: str, keep: int) -> list[str]:

@@ -123,6 +123,7 @@ def _run_all(run: "Callable[[Plan], Report]", plans: "list[Plan]") -> "list[Repo
 
 def _run(settings: "Settings", partitions: "Partitions", plan: "Plan", offline: bool) -> "Report":
     """One night over the configured places."""
+    from predictor.signing import SigningKey
     from predictor.store import open_store
     from retrainer import edges
     from retrainer.night import Night
@@ -131,12 +132,13 @@ def _run(settings: "Settings", partitions: "Partitions", plan: "Plan", offline: 
     today = plan.night == datetime.now(UTC).date()
     night = Night(
         partitions,
-        open_store(settings.artifacts),
+        open_store(settings.artifacts, trusted_keys=settings.trusted_keys),
         load_catalog(Path(settings.catalog) if settings.catalog else None),
         absorb=list if offline else edges.absorb(settings, partitions),
         # Redis knows the present only: a night of the past takes the statistics of its own day from the twin.
         snapshot=edges.snapshot(settings, plan.target) if today and not offline else None,
         announce=(lambda event: None) if offline else edges.announce(settings),
+        key=SigningKey(Path(settings.signing_key)) if settings.signing_key else None,
     )
     return night.run(plan)
 

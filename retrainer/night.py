@@ -21,6 +21,7 @@ import structlog
 
 from predictor.jobs import HardwareTable
 from predictor.manifest import Manifest
+from predictor.signing import SigningKey
 from predictor.store import ArtifactStore, prune
 from retrainer import promotion, publish, states
 from retrainer.compare import Row, compare
@@ -124,6 +125,8 @@ class Night:
         The statistics of the moment from Redis; none takes the offline twin's, as a night of the past must.
     announce
         Tells the world.
+    key
+        Signs what is published.
     """
 
     def __init__(
@@ -134,6 +137,7 @@ class Night:
         absorb: Callable[[], list[date]] = list,
         snapshot: Callable[[], Frozen] | None = None,
         announce: Callable[[ArtifactPublished], None] = lambda event: None,
+        key: SigningKey | None = None,
     ) -> None:
         self._partitions = partitions
         self._store = store
@@ -141,6 +145,7 @@ class Night:
         self._absorb = absorb
         self._snapshot = snapshot
         self._announce = announce
+        self._key = key
         self._seconds: dict[str, float] = {}
 
     def run(self, plan: Plan) -> Report:
@@ -179,6 +184,8 @@ class Night:
 
                 def release(about: Manifest, model: Path, promoted: bool) -> str:
                     made = publish.write(about, model, window, snapshot, self._catalog, folder / "artifacts")
+                    if self._key is not None:
+                        self._key.sign_folder(made)
                     self._store.add(plan.target, made)
                     if promoted:
                         publish.move(self._store, plan.target, made.name, decision.reason, pointer)

@@ -53,7 +53,8 @@ def replay(
     with ExitStack() as stack:
         place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="leap-replay-")))
         try:
-            ranked_by = routers(settings, open_store(settings.artifacts), _versions(settings, artifact, compare))
+            store = open_store(settings.artifacts, trusted_keys=settings.trusted_keys)
+            ranked_by = routers(settings, store, _versions(settings, artifact, compare))
             publish = _publisher(settings, topic) if topic else _keep
             state = run(settings, ranked_by, start, end, place, publish, _teller())
         except (LookupError, OtherReplay, TopicError, TimeoutError) as error:

@@ -47,7 +47,7 @@ def report(
             subject = of_replay(replayed)
         else:
             day = night or _last(partitions.files.names(f"reports/{target}-*.json"), target)
-            store = open_store(settings.artifacts)
+            store = open_store(settings.artifacts, trusted_keys=settings.trusted_keys)
             subject = of_night(partitions, store, target, day.date())
             if routed_since:
                 catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)

@@ -65,7 +65,7 @@ def open_ranking(settings: Settings, stop: threading.Event) -> tuple[Ranking, Ch
     """What ranks, and what it produces with; artifact and switches are followed in the background until `stop`."""
     switches = FollowedSwitches(lambda: SwitchStore(connect(settings.redis_url), settings.redis_prefix))
     router = Router(
-        open_store(settings.artifacts),
+        open_store(settings.artifacts, trusted_keys=settings.trusted_keys),
         policy=lambda: Policy(switches.current, settings.premium_efficiency),
     )
     if not router.refresh():

@@ -35,6 +35,8 @@ VARIABLES = (
     Variable("LEAP_METRICS_PORT", "0", "Port of /metrics, /livez and /readyz; 0 is none."),
     Variable("LEAP_LOG_LEVEL", "info", "debug (each attempt with family and trace), info, warning or error."),
     Variable("LEAP_ARTIFACTS", ".leap/artifacts", "Artifacts and pointers: a path, or any fsspec URL."),
+    Variable("LEAP_TRUSTED_KEYS", "", "File of public keys; artifacts that none of them signed are refused."),
+    Variable("LEAP_SIGNING_KEY", "", "File of the private key that a night signs its artifacts with."),
     Variable("LEAP_PARTITIONS", ".leap/partitions", "Daily partitions and reports: a path, or any fsspec URL."),
     Variable("LEAP_CATALOG", "", "Hardware catalog (YAML); empty is the one that comes with Leap."),
     Variable("LEAP_PREMIUM_EFFICIENCY", "1.0", "Share of the best standard type's score that keeps a premium type."),
@@ -81,6 +83,8 @@ class Settings:
         What logs begin at.
     artifacts, partitions
         Where artifacts and daily partitions are.
+    trusted_keys, signing_key
+        Files of the public keys that artifacts must be signed by, and of the night's private key; empty is none.
     catalog
         Path of the hardware catalog; empty is the one that comes with Leap.
     premium_efficiency
@@ -104,8 +108,10 @@ class Settings:
     targets: tuple[str, ...]
     metrics_port: int
     log_level: str
-    artifacts: str
-    partitions: str
+    artifacts: str = field(repr=False)
+    partitions: str = field(repr=False)
+    trusted_keys: str
+    signing_key: str
     catalog: str
     premium_efficiency: float
 
@@ -147,6 +153,8 @@ class Settings:
             metrics_port=_integer(values, "LEAP_METRICS_PORT"),
             log_level=_level(values, "LEAP_LOG_LEVEL"),
             artifacts=values["LEAP_ARTIFACTS"],
+            trusted_keys=values["LEAP_TRUSTED_KEYS"],
+            signing_key=values["LEAP_SIGNING_KEY"],
             partitions=values["LEAP_PARTITIONS"],
             catalog=values["LEAP_CATALOG"],
             premium_efficiency=_share(values, "LEAP_PREMIUM_EFFICIENCY"),
@@ -164,6 +172,8 @@ class Settings:
             "LEAP_METRICS_PORT": str(self.metrics_port),
             "LEAP_LOG_LEVEL": self.log_level,
             "LEAP_ARTIFACTS": self.artifacts,
+            "LEAP_TRUSTED_KEYS": self.trusted_keys,
+            "LEAP_SIGNING_KEY": self.signing_key,
             "LEAP_PARTITIONS": self.partitions,
             "LEAP_CATALOG": self.catalog,
             "LEAP_PREMIUM_EFFICIENCY": str(self.premium_efficiency),

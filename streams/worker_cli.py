@@ -25,7 +25,12 @@ def _run(role: str, make: "Callable[[Settings], BatchLoop]") -> None:
     configure(settings.log_level)
     try:
         assert_topics(settings, topics_of(role))
-        ended = run_worker(make(settings), settings)
+        loop = make(settings)
+    except (TopicError, ValueError) as error:  # ValueError: a setting that cannot be used
+        typer.secho(str(error), fg="red", err=True)
+        raise typer.Exit(1) from None
+    try:
+        ended = run_worker(loop, settings)
     except TopicError as error:
         typer.secho(str(error), fg="red", err=True)
         raise typer.Exit(1) from None

