@@ -183,7 +183,7 @@ class Demo:
             LocalStore(Path(settings.artifacts)),
             load_catalog(),
             absorb=edges.absorb(settings, partitions),
-            snapshot=edges.snapshot(settings, THROUGHPUT),
+            snapshot=edges.snapshot(settings, THROUGHPUT, partitions.files),
             announce=edges.announce(settings),
         )
         with self._step("night run"):

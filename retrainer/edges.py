@@ -1,13 +1,14 @@
 """Where a night meets Kafka and Redis: attempts in, statistics in, the announcement out."""
 
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, date, datetime
 
 import numpy as np
 import structlog
 
 from predictor.snapshot import key_hash
 from retrainer import states
+from retrainer.files import Files
 from retrainer.partitions import Partitions
 from retrainer.states import Frozen
 from schemas.codec import MAX_DECODED_BYTES, Rejected, decode, encode
@@ -15,6 +16,7 @@ from schemas.events import ArtifactPublished, JobAttempt
 from schemas.topics import ARTIFACTS, ATTEMPTS
 from streams.consume import BatchLoop, Message
 from streams.dead_letters import DeadLetters
+from streams.history_backup import pack
 from streams.history_store import HistoryStore
 from streams.kafka import CheckedProducer
 from streams.observations import Key
@@ -26,6 +28,7 @@ log = structlog.get_logger(__name__)
 WORKER = "retrainer"
 #: Attempts merged into the partitions at once: a merge rewrites whole days, so few and large ones are cheap.
 BATCH_SIZE = 50_000
+KEPT_BACKUPS = 7
 
 
 def absorb(settings: Settings, partitions: Partitions) -> Callable[[], list[date]]:
@@ -56,10 +59,11 @@ def absorb(settings: Settings, partitions: Partitions) -> Callable[[], list[date
     return run
 
 
-def snapshot(settings: Settings, target: str) -> Callable[[], Frozen]:
-    """Make the step that freezes the statistics of the moment, while writers go on.
+def snapshot(settings: Settings, target: str, files: Files) -> Callable[[], Frozen]:
+    """Make the step that freezes the statistics of the moment, while writers go on, and backs them up.
 
-    All statistics of a family are read at one moment; those of different families are not.
+    All statistics of a family are read at one moment; those of different families are not. The backup is
+    ``history/<target>-<day>.gz`` among the files, for ``leap history restore``.
     """
 
     def run() -> Frozen:
@@ -70,6 +74,12 @@ def snapshot(settings: Settings, target: str) -> Callable[[], Frozen]:
             rows = [(key_hash(*key), _family(key), *found) for key, found in bucket.statistics.items()]
             parts.append(np.array(rows, states.RECORD))
             fences |= {source: max(offset, fences.get(source, -1)) for source, offset in bucket.fences.items()}
+        data, count = pack(store, (target,))
+        name = f"history/{target}-{datetime.now(UTC).date()}.gz"
+        files.write(name, data)
+        for old in files.names(f"history/{target}-*.gz")[:-KEPT_BACKUPS]:
+            files.remove(old)
+        log.info("history backed up", name=name, statistics=count, bytes=len(data))
         return Frozen(np.concatenate(parts), fences)
 
     return run

@@ -132,7 +132,7 @@ def _night(task: _Task) -> tuple[Report, float, float, float]:
         LocalStore(task.folder / "artifacts"),
         load_catalog(),
         absorb=absorb,
-        snapshot=edges.snapshot(task.settings, THROUGHPUT),
+        snapshot=edges.snapshot(task.settings, THROUGHPUT, partitions.files),
     )
     started, before = time.monotonic(), sum(os.times()[:4])
     report = night.run(task.plan)

@@ -7,6 +7,7 @@ attempts.
 import gzip
 import os
 from collections.abc import Collection, Iterator
+from io import BytesIO
 from pathlib import Path
 
 import msgspec
@@ -38,21 +39,29 @@ def write_backup(store: HistoryStore, targets: Collection[str], path: Path) -> i
     int
         How many statistics it holds.
     """
-    generation = store.generation()
+    data, count = pack(store, targets)
     draft = path.with_name(path.name + ".draft")
-    count = 0
     with draft.open("wb") as file:
-        with gzip.open(file, "wb", compresslevel=1) as lines:
-            lines.write(msgspec.json.encode(_Header(FORMAT, BUCKETS)) + b"\n")
-            for target in targets:
-                for number, fields in enumerate(store.dump(target, generation)):
-                    text = {name.decode(): value.decode() for name, value in fields.items()}
-                    count += sum(not name.startswith("@") for name in text)
-                    lines.write(msgspec.json.encode(Line(target, number, text)) + b"\n")
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
     return count
+
+
+def pack(store: HistoryStore, targets: Collection[str]) -> tuple[bytes, int]:
+    """Read all statistics, while workers go on; give the content of a backup and how many it holds."""
+    generation = store.generation()
+    count = 0
+    packed = BytesIO()
+    with gzip.open(packed, "wb", compresslevel=1) as lines:
+        lines.write(msgspec.json.encode(_Header(FORMAT, BUCKETS)) + b"\n")
+        for target in targets:
+            for number, fields in enumerate(store.dump(target, generation)):
+                text = {name.decode(): value.decode() for name, value in fields.items()}
+                count += sum(not name.startswith("@") for name in text)
+                lines.write(msgspec.json.encode(Line(target, number, text)) + b"\n")
+    return packed.getvalue(), count
 
 
 def read_backup(path: Path) -> Iterator[Line]:

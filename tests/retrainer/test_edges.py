@@ -11,6 +11,7 @@ import pytest
 
 from predictor.snapshot import key_hash
 from retrainer import edges, states
+from retrainer.files import LocalFiles
 from retrainer.partitions import Partitions
 from retrainer.states import difference
 from retrainer.table import frame, log_target
@@ -19,6 +20,7 @@ from schemas.codec import decode, encode
 from schemas.events import THROUGHPUT, ArtifactPublished, JobAttempt
 from schemas.topics import ARTIFACTS, ATTEMPTS, COMPLETED, DEAD_LETTERS
 from streams.history import history_loop, keys
+from streams.history_rebuild import rebuild
 from streams.history_store import HistoryStore
 from streams.kafka import CheckedProducer
 from streams.observations import Observation
@@ -86,13 +88,30 @@ def test_the_store_holds_what_the_partitions_say(topics: Settings, tmp_path: Pat
     # What the history worker counts under the family that it works out of the name, the table has by that family.
     rows["family"] = [keys(one.completed)[0].name for one in made]
     twin = Twin(rows, log_target(rows, THROUGHPUT))
-    frozen = edges.snapshot(topics, THROUGHPUT)()
+    frozen = edges.snapshot(topics, THROUGHPUT, LocalFiles(tmp_path))()
     found = difference(frozen.records, twin.records(100_000))
     assert (found.keys, found.equal) == (12 + 36 + 4, 12 + 36 + 4)
     assert sum(offset + 1 for offset in frozen.fences.values()) == len(made)
 
 
-def test_every_family_is_whole_while_writers_go_on(settings: Settings) -> None:
+def test_what_a_night_backed_up_is_restored(topics: Settings, tmp_path: Path) -> None:
+    send(topics, COMPLETED, [encode(one.completed) for one in past()])
+    history_loop(topics).run(until_end=True)
+    files = LocalFiles(tmp_path)
+    files.write(f"history/{THROUGHPUT}-2026-01-01.gz", b"old")
+    for day in range(2, 9):
+        files.write(f"history/{THROUGHPUT}-2026-01-0{day}.gz", b"kept")
+    before = edges.snapshot(topics, THROUGHPUT, files)()
+    *kept, newest = files.names("history/*")
+    assert len(kept) == 6 and files.read(kept[0]) == b"kept"
+    with connect(topics.redis_url) as client:
+        store = HistoryStore(client, topics.redis_prefix)
+        store.remove(THROUGHPUT, 0)
+        rebuild(topics, store, backup=tmp_path / newest)
+    assert difference(edges.snapshot(topics, THROUGHPUT, files)().records, before.records).equal == len(before.records)
+
+
+def test_every_family_is_whole_while_writers_go_on(settings: Settings, tmp_path: Path) -> None:
     """An attempt counts for its family and for the family on one hardware type: in a snapshot the sums agree."""
     attempts = past()
     about = [keys(one.completed) for one in attempts]
@@ -117,7 +136,7 @@ def test_every_family_is_whole_while_writers_go_on(settings: Settings) -> None:
     for writer in writers:
         writer.start()
     try:
-        frozen = [edges.snapshot(settings, THROUGHPUT)() for _ in range(20)]
+        frozen = [edges.snapshot(settings, THROUGHPUT, LocalFiles(tmp_path))() for _ in range(8)]
     finally:
         stop.set()
         for writer in writers:
