@@ -136,7 +136,7 @@ def _run(settings: "Settings", partitions: "Partitions", plan: "Plan", offline: 
         load_catalog(Path(settings.catalog) if settings.catalog else None),
         absorb=list if offline else edges.absorb(settings, partitions),
         # Redis knows the present only: a night of the past takes the statistics of its own day from the twin.
-        snapshot=edges.snapshot(settings, plan.target) if today and not offline else None,
+        snapshot=edges.snapshot(settings, plan.target, partitions.files) if today and not offline else None,
         announce=(lambda event: None) if offline else edges.announce(settings),
         key=SigningKey(Path(settings.signing_key)) if settings.signing_key else None,
     )
