@@ -1,19 +1,22 @@
 """Exploration: which few jobs to run on a hardware type that has none, so that they tell most about the others.
 
-Greedy facility location: of n jobs, choose those whose nearest chosen job is, weighed by attempts, most similar to
-each of the n. The sum is submodular, so greedy reaches 63% of the best (Nemhauser, Wolsey and Fisher 1978).
+A structured model knows how doubtful it is of each job there, and how a run of one would lessen its doubt of others:
+of one model type, of one shape, of its own family. Greedy: the next job is the one whose run leaves the least
+variance over all attempts (Krause, Singh and Guestrin 2008, Near-Optimal Sensor Placements in Gaussian Processes).
 """
 
 import msgspec
 import numpy as np
 import pandas as pd
 
-from predictor.features import configuration, ratios
-from predictor.jobs import Floats, HardwareTable, Indices
+from predictor.jobs import Floats, HardwareTable, Indices, strings
+from predictor.kernel import UNSEEN
+from predictor.keys import hashed
 from predictor.placement import NO_MEMORY, NO_SPECIFICATION, Goal, place
+from predictor.structured import Structured, rows_of
 from retrainer.table import jobs, log_target
 
-#: Families looked at, those with most attempts: similarity is computed between all of them.
+#: Families looked at, those with most attempts: the covariance is one of all with all.
 MOST_FAMILIES = 3000
 
 
@@ -26,8 +29,10 @@ class Pick(msgspec.Struct, frozen=True, kw_only=True):
         The latest attempt of the family, whose configuration is to be run.
     num_trainers, accelerators_per_trainer, batch_size
         Of that configuration.
-    stands_for
-        Share of the fleet's attempts, in percent, that it is the most similar pick of.
+    attempts
+        Share of the attempts that can run there, in percent, that are of this family.
+    doubt_left
+        What is left of the model's doubt of all attempts there once this and the jobs before it have run, in percent.
     accelerator_hours
         Median of the family's attempts, about what the run will take; None if none tells.
     cost
@@ -40,18 +45,23 @@ class Pick(msgspec.Struct, frozen=True, kw_only=True):
     num_trainers: float
     accelerators_per_trainer: float
     batch_size: float | None
-    stands_for: float
+    attempts: float
+    doubt_left: float
     accelerator_hours: float | None
     cost: float | None
 
 
-def plan(rows: pd.DataFrame, table: HardwareTable, hardware: str, count: int, target: str) -> list[Pick]:
+def plan(
+    rows: pd.DataFrame, table: HardwareTable, hardware: str, count: int, target: str, model: Structured | None = None
+) -> list[Pick]:
     """Choose `count` jobs of past attempts to run on `hardware`, the most telling first.
 
     Parameters
     ----------
     rows
         Attempts of a window, in any order.
+    model
+        The structured model in production; without one, the families with most attempts are chosen.
 
     Raises
     ------
@@ -65,11 +75,11 @@ def plan(rows: pd.DataFrame, table: HardwareTable, hardware: str, count: int, ta
     if families.empty:
         raise ValueError(f"no past attempt fits {hardware}, or all families have run there")
     weight = families["attempts"].to_numpy(float)
-    chosen, nearest = choose(describe(families, target), weight, min(count, len(families)))
+    chosen, left = choose(*doubt(model, families, hardware), weight, min(count, len(families)))
     price = float(table.price[position])
     return [
-        _pick(families.iloc[row], float(weight[nearest == order].sum() / weight.sum()), price)
-        for order, row in enumerate(chosen)
+        _pick(families.iloc[row], float(weight[row] / weight.sum()), share, price)
+        for row, share in zip(chosen, left, strict=True)
     ]
 
 
@@ -90,49 +100,61 @@ def candidates(rows: pd.DataFrame, table: HardwareTable, position: int, target: 
     return latest[~np.isin(reason, (NO_MEMORY, NO_SPECIFICATION))].reset_index(drop=True)
 
 
-def describe(families: pd.DataFrame, target: str) -> Floats:
-    """(n, features) what makes jobs alike: configuration, architecture and how fast they are, on one scale each."""
-    described = jobs(families)
-    with np.errstate(all="ignore"):
-        columns = np.column_stack(
-            (configuration.features(described), ratios.features(described), described.architecture)
-        )
-        columns = np.column_stack((np.sign(columns) * np.log1p(np.abs(columns)), families["y"].to_numpy(float)))
-        columns[~np.isfinite(columns)] = np.nan
-        columns = columns[:, ~np.isnan(columns).all(axis=0)]
-        deviation = np.nanstd(columns, axis=0)
-        scaled = (columns - np.nanmean(columns, axis=0)) / np.where(deviation > 0, deviation, 1.0)
-    found: Floats = np.nan_to_num(scaled)
-    return found
+def doubt(model: Structured | None, families: pd.DataFrame, hardware: str) -> tuple[Floats, float]:
+    """(n, n) covariance of what a model does not know of ln throughput of jobs there, and the noise of one run.
+
+    Without a structured model nothing is known of how one job tells of another: each stands for itself.
+    """
+    if model is None:
+        return np.eye(len(families)), 0.0
+    there = strings([hardware] * len(families))
+    rows = rows_of(jobs(families), np.arange(len(families)), there)
+    prior, points = model.prior, model.prior.encoding.points(rows)
+    shared, covariance = prior.shared(points), np.zeros((len(families), len(families)))
+    for name in np.unique(points.model):
+        of_model = np.flatnonzero(points.model == name)
+        here = points.take(of_model)
+        unknown = prior.kernel(here, here)
+        if name != UNSEEN:
+            block = prior.blocks[name]
+            local = prior.kernel(here, block.landmarks) @ block.whiten
+            shared[of_model] -= local @ block.coupling
+            unknown = unknown - local @ local.T + (local @ block.root) @ (local @ block.root).T
+        covariance[np.ix_(of_model, of_model)] = unknown
+    shared = shared @ prior.root
+    _, own = model.process.at(rows, hashed(rows))
+    return covariance + shared @ shared.T + np.diag(own), model.process.variances.noise
 
 
-def choose(described: Floats, weight: Floats, count: int) -> tuple[list[int], Indices]:
-    """Positions of `count` rows, the most telling first, and (n,) which of them is most similar to each row.
+def choose(covariance: Floats, noise: float, weight: Floats, count: int) -> tuple[list[int], list[float]]:
+    """Positions of `count` jobs, the most telling first, and the share of all doubt that is left after each.
 
-    Similarity falls from 1 to 1/e at the median distance of two rows.
+    Doubt is the variance, weighed by attempts.
 
     Examples
     --------
-    >>> rows = np.array([[0.0], [1.0], [2.0], [9.0], [9.5]])
-    >>> chosen, nearest = choose(rows, np.array([1.0, 1.0, 1.0, 1.0, 5.0]), 2)
-    >>> chosen, nearest.tolist()
-    ([3, 1], [1, 1, 1, 0, 0])
+    The second tells of the first and third; after it most is to be learned from the fourth.
+
+    >>> covariance = np.array([[1.0, 0.9, 0.5, 0.0], [0.9, 1.0, 0.9, 0.0], [0.5, 0.9, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    >>> chosen, left = choose(covariance, 0.0, np.array([1.0, 1.0, 1.0, 1.0]), 2)
+    >>> chosen, [round(share, 3) for share in left]
+    ([1, 3], [0.345, 0.095])
     """
-    squares = (described**2).sum(axis=1)
-    distance = np.maximum(squares[:, None] + squares - 2 * described @ described.T, 0.0)
-    middle = float(np.median(distance[~np.eye(len(distance), dtype=bool)])) if len(distance) > 1 else 1.0
-    similar = np.exp(-distance / (middle or 1.0))
-    reached = np.zeros(len(described))
+    left = covariance.copy()
     chosen: list[int] = []
+    shares: list[float] = []
+    everything = float(weight @ np.diag(left))
     for _ in range(count):
-        gain = weight @ np.maximum(similar - reached[:, None], 0.0)
+        gain = weight @ np.square(left) / np.maximum(np.diag(left) + noise, 1e-12)
         gain[chosen] = -1.0
-        chosen.append(int(gain.argmax()))
-        reached = np.maximum(reached, similar[:, chosen[-1]])
-    return chosen, similar[:, chosen].argmax(axis=1)
+        best = int(gain.argmax())
+        chosen.append(best)
+        left -= np.outer(left[:, best], left[best]) / max(left[best, best] + noise, 1e-12)
+        shares.append(max(0.0, float(weight @ np.diag(left)) / everything))
+    return chosen, shares
 
 
-def _pick(row: "pd.Series[float]", share: float, price: float) -> Pick:
+def _pick(row: "pd.Series[float]", attempts: float, left: float, price: float) -> Pick:
     hours = float(row["hours"])
     batch = float(row["batch_size"])
     return Pick(
@@ -142,7 +164,8 @@ def _pick(row: "pd.Series[float]", share: float, price: float) -> Pick:
         num_trainers=float(row["num_trainers"]),
         accelerators_per_trainer=float(row["accelerators_per_trainer"]),
         batch_size=None if np.isnan(batch) else batch,
-        stands_for=round(100 * share, 2),
+        attempts=round(100 * attempts, 2),
+        doubt_left=round(100 * left, 2),
         accelerator_hours=None if np.isnan(hours) else round(hours, 2),
         cost=None if np.isnan(hours * price) else round(hours * price, 2),
     )

@@ -1,23 +1,32 @@
-"""Accuracy on a hardware type that never ran, against the number of jobs run there first: planned, and at random."""
+"""Accuracy on a hardware type that never ran, against the number of jobs run there first, and how they are chosen."""
+
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 import pandas as pd
 
-from predictor.boosted import BoostedTrees
+from predictor.experts import ExactHistory
 from predictor.features.history import SECONDS_PER_DAY
 from predictor.jobs import HardwareTable
+from predictor.kernel import Rows
+from predictor.prior_fit import StructuredPrior
+from predictor.process_fit import condition
+from predictor.structured import EXTRAS, Structured, rows_of
+from predictor.structured_fit import StructuredRecipe
 from retrainer.evaluate import scores
-from retrainer.exploration import candidates, choose, describe
-from retrainer.table import log_target, normalise
-from retrainer.training import imputed_of, prepare, vocabulary_of
+from retrainer.exploration import candidates, choose, doubt
+from retrainer.table import normalise
+from retrainer.training import Data, prepare
 from retrainer.twin import Twin
 from schemas.events import THROUGHPUT
 from streams.fleet.events import joined
 from streams.fleet.generate import DayBatch, Fleet, FleetConfig
 
 DAYS = 10
-HARDWARE = "MI300X"
+HARDWARE = ("MI300X", "H100-SXM-80GB", "TPU-v5e", "Gaudi2")
+#: Draws of jobs at random, of which the mean is taken.
+DRAWS = 3
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -30,63 +39,81 @@ class Point(msgspec.Struct, frozen=True):
 
 
 def bench(counts: tuple[int, ...], attempts_per_day: int, seeds: int) -> list[Point]:
-    """Means over `seeds` fleets for each number of jobs; `none` is without any."""
+    """Means over `seeds` fleets and `HARDWARE` for each number of jobs; `none` is without any."""
     found: dict[tuple[int, str], list[tuple[float, float]]] = {}
     for seed in range(seeds):
         fleet = Fleet(FleetConfig(seed=seed, days=DAYS + 1, attempts_per_day=attempts_per_day))
-        for key, result in _on_fleet(fleet, counts).items():
-            found.setdefault(key, []).append(result)
+        for hardware in HARDWARE:
+            for key, result in _Hidden(fleet, hardware).scores(counts).items():
+                found.setdefault(key, []).append(result)
     means = {key: np.mean(results, axis=0).round(1).tolist() for key, results in found.items()}
     return [Point(count, how, w20, mdape) for (count, how), (w20, mdape) in means.items()]
 
 
-def _on_fleet(fleet: Fleet, counts: tuple[int, ...]) -> dict[tuple[int, str], tuple[float, float]]:
-    table = HardwareTable(fleet.catalog)
-    place = fleet.hardware.index(HARDWARE)
-    batches = [fleet.day(day) for day in range(DAYS)]
-    rows = normalise(pd.concat([pd.DataFrame(batch.attempts()) for batch in batches], ignore_index=True))
-    past = rows[rows["hardware_type"] != HARDWARE].reset_index(drop=True)
-    truth = {name: value for batch in batches for name, value in _truth(fleet, batch, place).items()}
-    families = candidates(past, table, int(table.index([HARDWARE])[0]), THROUGHPUT)
-    families = families[families["attempt_id"].isin(truth)].reset_index(drop=True)
-    described, weight = describe(families, THROUGHPUT), families["attempts"].to_numpy(float)
-    planned, _ = choose(described, weight, min(max(counts), len(families)))
-    drawn = np.random.default_rng(fleet.config.seed).choice(len(families), len(planned), replace=False)
-    found = {(0, "none"): _score(fleet, past, families.iloc[:0], truth, table, place)}
-    for count in counts:
-        for how, order in (("planned", planned), ("at random", drawn.tolist())):
-            found[count, how] = _score(fleet, past, families.iloc[order[:count]], truth, table, place)
-    return found
+class _Hidden:
+    """A fleet whose attempts on one hardware type are not known."""
+
+    def __init__(self, fleet: Fleet, hardware: str) -> None:
+        self._hardware, self._evening = hardware, fleet.midnight(DAYS) / 1000 - 3600
+        self._place, self._table = fleet.hardware.index(hardware), HardwareTable(fleet.catalog)
+        batches = [fleet.day(day) for day in range(DAYS)]
+        rows = normalise(pd.concat([pd.DataFrame(batch.attempts()) for batch in batches], ignore_index=True))
+        self._past = rows[rows["hardware_type"] != hardware].reset_index(drop=True)
+        self._truth = {name: value for batch in batches for name, value in self._true(batch).items()}
+        families = candidates(self._past, self._table, int(self._table.index([hardware])[0]), THROUGHPUT)
+        self._families = families[families["attempt_id"].isin(self._truth)].reset_index(drop=True)
+        day = fleet.day(DAYS)
+        asked = pd.DataFrame(day.attempts()).assign(hardware_type=hardware, measured_throughput=np.nan)
+        asked["measured_throughput"] = asked["attempt_id"].map(self._true(day))
+        self._asked = self._data(normalise(asked))
+        past = self._data(self._past)
+        self._recipe = StructuredRecipe(self._table, EXTRAS).fit(_rows(past), past.y)
+
+    def scores(self, counts: Sequence[int]) -> dict[tuple[int, str], tuple[float, float]]:
+        """Number of jobs and how they were chosen to w20 and MdAPE."""
+        weight, most = self._families["attempts"].to_numpy(float), min(max(counts), len(self._families))
+        rng = np.random.default_rng(0)
+        planned, _ = choose(*doubt(self._recipe.model_, self._families, self._hardware), weight, most)
+        designs = {
+            "planned": [planned],
+            "most attempts": [np.argsort(-weight, kind="stable").tolist()],
+            "at random": [rng.permutation(len(weight)).tolist() for _ in range(DRAWS)],
+        }
+        found = {(0, "none"): self._score([])}
+        for how, orders in designs.items():
+            for count in counts:
+                w20, mdape = np.mean([self._score(order[:count]) for order in orders], axis=0)
+                found[count, how] = float(w20), float(mdape)
+        return found
+
+    def _score(self, chosen: list[int]) -> tuple[float, float]:
+        """Condition on the past and the runs on the new type, made the evening before; score the next day there."""
+        runs = self._families.iloc[chosen]
+        ran = runs.assign(
+            hardware_type=self._hardware, submitted_at=self._evening - SECONDS_PER_DAY / 8, finished_at=self._evening,
+            attempt_id=runs["attempt_id"] + "-again",
+            measured_throughput=[self._truth[name] for name in runs["attempt_id"]],
+        )  # fmt: skip
+        known = [self._past, ran[self._past.columns]] if chosen else [self._past]
+        data = self._data(normalise(pd.concat(known, ignore_index=True)))
+        rows, recipe = _rows(data), self._recipe
+        prior = StructuredPrior(self._table, EXTRAS, variances=recipe.variances_, steps=0).fit(rows, data.y)
+        process = condition(rows, data.y - prior.predict(rows), recipe.family_variances_)
+        model = Structured(prior.prior_, process, ExactHistory.of(rows, data.y), recipe.gate_)
+        predicted = model.estimate(_rows(self._asked)).combined.mean
+        found = scores(np.exp(predicted), np.exp(self._asked.y))
+        assert found is not None
+        return found.w20, found.mdape
+
+    def _true(self, batch: DayBatch) -> dict[str, float]:
+        """Attempt id to noise-free samples/s on the new type, of the attempts that may use it."""
+        values = batch.fleet.truth(batch)[joined(batch), self._place]
+        ids = batch.attempts()["attempt_id"]
+        return {name: value for name, value in zip(ids, values.tolist(), strict=True) if not np.isnan(value)}
+
+    def _data(self, rows: pd.DataFrame) -> Data:
+        return prepare(rows, self._table, Twin(rows.head(0), np.zeros(0)), THROUGHPUT)
 
 
-def _truth(fleet: Fleet, batch: DayBatch, place: int) -> dict[str, float]:
-    """Attempt id to noise-free samples/s on the new type, of the attempts that may use it."""
-    values = fleet.truth(batch)[joined(batch), place]
-    ids = batch.attempts()["attempt_id"]
-    return {name: value for name, value in zip(ids, values.tolist(), strict=True) if not np.isnan(value)}
-
-
-def _score(
-    fleet: Fleet, past: pd.DataFrame, runs: pd.DataFrame, truth: dict[str, float], table: HardwareTable, place: int
-) -> tuple[float, float]:
-    """Learn from the past and the runs on the new type, made on the evening before; score the next day there."""
-    evening = fleet.midnight(DAYS) / 1000 - 3600
-    measured = [truth[name] for name in runs["attempt_id"]]
-    ran = runs.assign(
-        hardware_type=HARDWARE, submitted_at=evening - SECONDS_PER_DAY / 8, finished_at=evening,
-        attempt_id=runs["attempt_id"] + "-again", measured_throughput=measured,
-    )  # fmt: skip
-    rows = normalise(pd.concat([past, ran[past.columns.intersection(ran.columns)]], ignore_index=True))
-    twin = Twin(rows, log_target(rows, THROUGHPUT))
-    training = prepare(rows, table, twin, THROUGHPUT)
-    vocabulary, imputed = vocabulary_of(training), imputed_of(training)
-    model = BoostedTrees(max_leaf_nodes=31, max_iter=200, max_features=0.4, learning_rate=0.08)
-    model.fit(training.matrix(vocabulary, imputed), training.y)
-    batch = fleet.day(DAYS)
-    values = fleet.truth(batch)[joined(batch), place]
-    asked = normalise(pd.DataFrame(batch.attempts())).assign(hardware_type=HARDWARE)
-    asked = asked.assign(measured_throughput=values)[~np.isnan(values)].reset_index(drop=True)
-    test = prepare(asked, table, twin, THROUGHPUT)
-    found = scores(np.exp(model.predict(test.matrix(vocabulary, imputed))), np.exp(test.y))
-    assert found is not None
-    return found.w20, found.mdape
+def _rows(data: Data) -> Rows:
+    return rows_of(data.pairs.jobs, data.pairs.job, data.pairs.hardware_type)
