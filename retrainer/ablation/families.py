@@ -1,5 +1,7 @@
 """The families, declared in one place; ``leap ablate --list`` shows them."""
 
+from pathlib import Path
+
 from predictor.boosted import BoostedTrees
 from predictor.cascade import BinnedCascade
 from retrainer.ablation.estimators import GROUPS, Chain, Lookup, Published, Trees, Tuned, combined_by
@@ -7,6 +9,7 @@ from retrainer.ablation.family import Context, Estimator, Family
 
 #: What a family needs at serving.
 TABLE, GRAPH = "a table", "ONNX Runtime"
+_ENCODER = {"encoder": "folder of an encoder in Hugging Face's layout"}
 
 
 def _small(groups: int, context: Context) -> Estimator:
@@ -35,6 +38,13 @@ def _dnnperf(with_graph: bool, context: Context) -> Estimator:
     return DNNPerf(context.models if with_graph else {}, context.seed)
 
 
+def _on_text(kind: str, context: Context) -> Estimator:
+    from retrainer.ablation import encoder, language  # extra [ablation]
+
+    made: type[language.TextNetwork | language.TextTrees] = getattr(language, kind)
+    return made(encoder.load(Path(context.options["encoder"])), context.seed)
+
+
 _ALL = (
     Family("lookup", "median under (model type, hosts, batch, hardware type)", TABLE, lambda context: Lookup()),
     Family("chain", "medians, the most specific key first", TABLE, lambda context: Chain()),
@@ -61,6 +71,22 @@ _ALL = (
         lambda context: _dnnperf(True, context),
     ),
     Family("dnnperf-flat", "the same without the graph", "JAX", lambda context: _dnnperf(False, context)),
+    Family(
+        "text-network",
+        "the job as text through a frozen encoder, standardised numbers, residual head",
+        "JAX and the encoder",
+        lambda context: _on_text("TextNetwork", context),
+        options=_ENCODER,
+        needs=("encoder",),
+    ),
+    Family(
+        "text-trees",
+        "boosted, with the job as text through a frozen encoder",
+        "ONNX Runtime and the encoder",
+        lambda context: _on_text("TextTrees", context),
+        options=_ENCODER,
+        needs=("encoder",),
+    ),
     Family("structured", "ours: the structured recipe", "arrays", lambda context: Published("structured")),
 )
 FAMILIES: dict[str, Family] = {family.name: family for family in _ALL}

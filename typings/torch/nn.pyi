@@ -1,4 +1,6 @@
-from typing import Self
+from typing import Any, Self
+
+functional: Any
 
 class Module:
     def eval(self) -> Self: ...

@@ -1,0 +1,16 @@
+"""What of transformers is used, which is not installed where types are checked."""
+
+from pathlib import Path
+from typing import Any
+
+class AutoModel:
+    @staticmethod
+    def from_pretrained(path: Path, local_files_only: bool) -> Any: ...
+
+class AutoModelForCausalLM:
+    @staticmethod
+    def from_pretrained(path: Path, local_files_only: bool) -> Any: ...
+
+class AutoTokenizer:
+    @staticmethod
+    def from_pretrained(path: Path, local_files_only: bool, padding_side: str = ...) -> Any: ...
