@@ -18,6 +18,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("worker", "streams.worker_cli:app", "streams"),
     ("history", "streams.history_cli:app", "streams"),
     ("switch", "streams.switch_cli:app", "streams"),
+    ("doctor", "streams.doctor_cli:doctor", "streams"),
     ("explain", "streams.explain_cli:explain", "streams"),
     ("backfill", "streams.backfill_cli:backfill", "streams"),
     ("fleet", "streams.fleet.cli:app", "streams"),

