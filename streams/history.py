@@ -26,7 +26,7 @@ TARGETS = (THROUGHPUT,)
 # While the store works on one slice of a batch, the next is decoded. The cost of a script call is spread over
 # what falls into one bucket: 2,500 completions give each of the 64 buckets some 100 updates.
 SLICE = 2500
-BATCH_SIZE = 4 * SLICE
+BATCH_SIZE = 8 * SLICE
 
 
 def read(
