@@ -8,10 +8,10 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from predictor.graph_check import check
+
 # A cascade of 3,640 trees of 255 leaves takes 25 MB.
 MAX_BYTES = 256 * 2**20
-# The key that ONNX uses wherever a tensor lies elsewhere: in another file or, with ONNX Runtime, at an address.
-EXTERNAL_DATA = b"location"
 
 
 class Graph:
@@ -34,7 +34,7 @@ class Graph:
     Raises
     ------
     ValueError
-        The graph is too large, has data outside itself, does not load or has another signature.
+        The graph is too large, holds what no model of Leap holds, does not load or has another signature.
     OSError
         The file cannot be read.
     """
@@ -43,14 +43,18 @@ class Graph:
         name, data = ("graph", model) if isinstance(model, bytes) else (str(model), _read(model))
         if len(data) > MAX_BYTES:
             raise ValueError(f"{name}: over {MAX_BYTES} bytes, more than any model of Leap; do not trust its source")
-        if EXTERNAL_DATA in data:
-            raise ValueError(f"{name}: has data outside itself, as no model of Leap has; do not trust its source")
+        try:
+            needed = check(data)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}; do not trust its source") from error
         try:
             self._session = onnxruntime.InferenceSession(data, _one_thread(), providers=["CPUExecutionProvider"])
         except Exception as error:  # ONNX Runtime's errors have no class in common.
             raise ValueError(f"{name}: ONNX Runtime {onnxruntime.__version__} cannot load it: {error}") from error
         _give_back_memory()
         self.features = self._check_signature(name)
+        if needed > self.features:
+            raise ValueError(f"{name}: trees look at column {needed} of {self.features}; do not trust its source")
 
     def predict(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
         """ln throughput of each row, shape (rows,); missing values are NaN.

@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
-from onnx import parser
+from onnx import helper, numpy_helper, parser
 
 from predictor import graph
 from predictor.graph import Graph
@@ -49,9 +51,12 @@ def test_refuses_data_outside_the_file(location: str) -> None:
     tensor = onnx.TensorProto(name="columns", data_type=onnx.TensorProto.INT64, dims=[1])
     tensor.data_location = onnx.TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value=location)
+    model.graph.node.insert(0, helper.make_node("Constant", [], ["other"], value=tensor))
+    with pytest.raises(ValueError, match=r"constant with field 1[34], which no model of Leap has; do not trust"):
+        Graph(model.SerializeToString())
     del model.graph.node[0]
     model.graph.initializer.append(tensor)
-    with pytest.raises(ValueError, match="has data outside itself"):
+    with pytest.raises(ValueError, match="graph with field 5, which no model of Leap has; do not trust"):
         Graph(model.SerializeToString())
 
 
@@ -74,7 +79,7 @@ def test_refuses_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.Mo
     ],
 )
 def test_refuses_what_is_not_a_graph(data: bytes, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ValueError, match="cannot load it"):
+    with pytest.raises(ValueError, match=r"cannot load it|do not trust its source"):
         Graph(data)
     assert capfd.readouterr() == ("", "")
 
@@ -89,3 +94,115 @@ def test_refuses_another_signature(ours: str, other: str) -> None:
         text = text.replace("float[rows] ", "double[rows] ")
     with pytest.raises(ValueError, match="not `features` and `log_throughput`"):
         Graph(compiled(text))
+
+
+def trees(**changed: list[int]) -> bytes:
+    """One tree of two leaves over three features, with some of its numbers replaced."""
+    numbers = {
+        "tree_roots": [0], "nodes_featureids": [2], "nodes_truenodeids": [0], "nodes_trueleafs": [1],
+        "nodes_falsenodeids": [1], "nodes_falseleafs": [1], "leaf_targetids": [0, 0],
+    }  # fmt: skip
+    node = helper.make_node("TreeEnsemble", ["features"], ["trees"], domain="ai.onnx.ml", n_targets=1)
+    for name, values in (numbers | changed).items():
+        node.attribute.append(helper.make_attribute(name, values))
+    for name, array in (
+        ("nodes_modes", np.zeros(1, np.uint8)),
+        ("nodes_splits", np.zeros(1, np.float32)),
+        ("leaf_weights", np.array([1.0, 2.0], np.float32)),
+    ):
+        node.attribute.append(helper.make_attribute(name, numpy_helper.from_array(array)))
+    text = SUM.replace('["" : 18]', '["" : 18, "ai.onnx.ml" : 5]')
+    model = parser.parse_model(text.replace("ReduceSum <keepdims = 0> (features", "Squeeze (trees"))
+    model.graph.node.insert(0, node)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+def test_a_tree_that_looks_at_the_row_predicts() -> None:
+    rows = np.array([[9, 9, -1], [9, 9, 1]], np.float32)
+    assert Graph(trees()).predict(rows).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"nodes_featureids": [3]}, "trees look at column 4 of 3"),
+        ({"nodes_featureids": [2**40]}, "trees look at column|cannot load it"),
+        ({"nodes_featureids": [-1]}, "not plain integers|look at no features"),
+        ({"tree_roots": [0] * 3_000_000}, "more trees than nodes"),
+        ({"nodes_truenodeids": [0], "nodes_trueleafs": [0]}, "cannot load it"),
+    ],
+)
+def test_refuses_trees_that_lead_astray(changed: dict[str, list[int]], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        Graph(trees(**changed))
+
+
+LOOP = """
+    often = Constant <value_int = 9223372036854775807> ()
+    always = Constant <value_ints = [1]> ()
+    out = Loop (often, always, features) <body = body (int64 i, bool go, float[a, b] x) => (bool go2, float[a, b] y) {
+        go2 = Identity (go)
+        y = Add (x, x)
+    }>
+    log_throughput = Squeeze (out, always)
+"""
+BOMBS = {
+    "endless loop": LOOP,
+    "constant of a terabyte": "shape = Constant <value_ints = [1048576, 1048576]> ()\n big = ConstantOfShape (shape)"
+    "\n log_throughput = ReduceSum <keepdims = 0> (features)",
+    "doubling": "a = Concat <axis = 0> (features, features)\n log_throughput = ReduceSum <keepdims = 0> (a)",
+    "repeating": "often = Constant <value_ints = [1000000000, 1]> ()\n a = Tile (features, often)"
+    "\n log_throughput = ReduceSum <keepdims = 0> (a)",
+    "500 operators too many": "\n".join(f"x{n} = Add (features, features)" for n in range(1012))
+    + "\n log_throughput = ReduceSum <keepdims = 0> (x1)",
+}
+
+
+@pytest.mark.parametrize("body", BOMBS.values(), ids=BOMBS)
+def test_refuses_what_would_take_memory_or_time_without_end(body: str) -> None:
+    head = SUM.partition("{")[0]
+    model = parser.parse_model(f"{head}{{ {body} }}")
+    with pytest.raises(ValueError, match=r"which no model of Leap has|something else than trees|over the limit of 512"):
+        Graph(model.SerializeToString())
+
+
+def test_refuses_functions_and_unfolding_constants() -> None:
+    model = parser.parse_model(SUM)
+    sparse = onnx.SparseTensorProto(dims=[2**40])
+    constant = helper.make_node("Constant", [], ["big"])
+    constant.attribute.add(name="sparse_value", type=onnx.AttributeProto.SPARSE_TENSOR, sparse_tensor=sparse)
+    model.graph.node.append(constant)
+    with pytest.raises(ValueError, match="attribute with field 22"):
+        Graph(model.SerializeToString())
+    model = parser.parse_model(SUM)
+    model.functions.append(helper.make_function("d", "f", [], [], [], [helper.make_opsetid("", 18)]))
+    with pytest.raises(ValueError, match="model with field 25"):
+        Graph(model.SerializeToString())
+    model = parser.parse_model(SUM)
+    square = numpy_helper.from_array(np.zeros((2, 2), np.float32))
+    model.graph.node.append(helper.make_node("Constant", [], ["square"], value=square))
+    with pytest.raises(ValueError, match="a constant of 2 dimensions"):
+        Graph(model.SerializeToString())
+    model = parser.parse_model(SUM)
+    model.graph.node.append(helper.make_node("Constant", [], ["long"], value_floats=[0.0] * 20_000))
+    with pytest.raises(ValueError, match="over the limit of 65536"):
+        Graph(model.SerializeToString())
+
+
+@given(st.binary(max_size=400))
+def test_no_bytes_pass_or_fail_in_another_way(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        Graph(data)
+
+
+@given(st.data())
+def test_a_graph_with_some_bytes_changed_is_refused_or_predicts(data: st.DataObject) -> None:
+    graph = bytearray(trees())
+    for _ in range(data.draw(st.integers(1, 4))):
+        graph[data.draw(st.integers(0, len(graph) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        found = Graph(bytes(graph))
+    except ValueError:
+        return
+    assert found.features >= 3
