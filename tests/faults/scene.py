@@ -23,7 +23,7 @@ from tests.faults.workers import Workers
 from tests.proxy import Proxy
 
 WORKERS = {"history": 2, "joiner": 1, "ranking": 1}
-RECOVERY_S = 120.0
+RECOVERY_S = 300.0
 PATIENCE_S = 30.0
 
 
@@ -77,7 +77,7 @@ class Scene:
         Raises
         ------
         TimeoutError
-            If it takes two minutes.
+            If it takes five minutes.
         """
         began = time.monotonic()
         while self.lag() != 0:
