@@ -145,6 +145,19 @@ def nights(
 
 
 @app.command()
+def sizes(
+    families: Annotated[int, typer.Option(min=100, help="As many as an artifact keeps by default.")] = 250_000,
+    recipe: Model = Recipe.boosted,
+    as_json: AsJson = False,
+) -> None:
+    """Bytes of an event, a family, an attempt and an artifact: in Kafka, the store and partitions."""
+    from retrainer import sizes_bench
+
+    with _trained(recipe) as trained, _services() as settings, _folder() as folder:
+        _show(sizes_bench.bench(settings, trained, families, folder), as_json)
+
+
+@app.command()
 def saving(
     fleets: Annotated[int, typer.Option(min=1)] = 20,
     attempts_per_day: Annotated[int, typer.Option("--attempts-per-day", min=100)] = 300,
