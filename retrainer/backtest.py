@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from predictor.jobs import Floats, columns, strings
 from predictor.kernel import Rows
 from predictor.structured import rows_of
-from predictor.units import codes, grouped_median
+from predictor.units import codes
+from retrainer.chain import SEEN_KEY
 from retrainer.evaluate import Scores, scores
 from retrainer.table import jobs as jobs_of
 from retrainer.table import log_target
 from schemas.events import THROUGHPUT
 from streams.mapped import Job
-
-#: What makes an attempt seen: an earlier day ran the model on the hardware type with as many accelerators.
-SEEN_KEY: tuple[str, ...] = ("model_type", "hardware_type", "accelerators")
 
 
 class Recipe(Protocol):
@@ -120,34 +118,6 @@ def seen(rows: Rows) -> NDArray[np.bool_]:
 def take(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
     """The rows at these positions."""
     return {name: column[chosen] for name, column in rows.items()}
-
-
-class ChainOfMedians:
-    """The baseline: the median of the most specific key that has history, then of throughput per accelerator."""
-
-    KEYS = (
-        (("model_type", "hardware_type", "accelerators", "batch_size"), False),
-        (SEEN_KEY, False),
-        (("model_type", "hardware_type"), True),
-        (("model_type",), True),
-    )
-
-    def fit(self, rows: Rows, y: Floats) -> "ChainOfMedians":
-        """See :class:`Recipe`."""
-        self._past, self._y = rows, y
-        return self
-
-    def predict(self, rows: Rows) -> Floats:
-        """See :class:`Recipe`; a model type that never ran is taken to reach one sample/s."""
-        past, split = self._past, len(self._y)
-        answer: Floats = np.full(len(rows["day"]), np.nan)
-        for names, per_accelerator in self.KEYS:
-            key = codes(*(np.concatenate((past[name], rows[name])) for name in names))
-            scale = np.log(past["accelerators"]) if per_accelerator else np.zeros(split)
-            median = grouped_median(key[:split], self._y - scale, int(key.max(initial=-1)) + 1)[key[split:]]
-            median = median + (np.log(rows["accelerators"]) if per_accelerator else 0.0)
-            answer = np.where(np.isnan(answer), median, answer)
-        return np.where(np.isnan(answer), 0.0, answer)
 
 
 def _nights(day: Floats, every_days: int, first: float) -> Iterator[tuple[float, float]]:

@@ -39,7 +39,8 @@ def backtest(
     from predictor.jobs import HardwareTable
     from predictor.structured import EXTRAS
     from predictor.structured_fit import StructuredRecipe
-    from retrainer.backtest import ChainOfMedians, summary, walk
+    from retrainer.backtest import summary, walk
+    from retrainer.chain import ChainOfMedians
     from schemas.hardware import load_catalog
 
     rows, y = _of_partitions() if file is None else _of_file(file, mapping)

@@ -14,9 +14,12 @@ from predictor.features import matrix
 from predictor.features.history import Imputed
 from predictor.interval import Interval, calibrate
 from predictor.jobs import Floats
+from predictor.kernel import Rows
 from predictor.manifest import Range
 from predictor.model import load as load_model
+from predictor.structured import rows_of
 from predictor.vocabulary import Vocabulary
+from retrainer.chain import ChainOfMedians
 from retrainer.evaluate import LookupTable, Scores, scores
 from retrainer.recipes import RECIPES
 from retrainer.training import Data, imputed_of, ranges_of, vocabulary_of
@@ -57,8 +60,9 @@ class Comparison:
         The lookup table on the held-out attempts, over those that it covers; none if it covers none.
     champion_on_lookup
         The champion on those same attempts.
-    predicted, looked_up
-        (n,) samples/s of the held-out attempts, by the champion and by the lookup table; NaN where it has no key.
+    predicted, looked_up, chained
+        (n,) samples/s of the held-out attempts, by the champion, by the lookup table and by the chain of medians; NaN
+        where one has no key.
     """
 
     vocabulary: Vocabulary
@@ -72,6 +76,7 @@ class Comparison:
     champion_on_lookup: Scores | None
     predicted: Floats
     looked_up: Floats
+    chained: Floats
 
 
 def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path, n_jobs: int) -> Comparison:
@@ -120,6 +125,7 @@ def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path
     predicted = np.exp(prediction.mean)
     looked_up = LookupTable.learn(training.rows, np.exp(training.y)).predict(held_out.rows)
     covered = ~np.isnan(looked_up)
+    chain = ChainOfMedians().fit(_columns(training), training.y)
     return Comparison(
         vocabulary=vocabulary,
         imputed=imputed,
@@ -132,7 +138,12 @@ def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path
         champion_on_lookup=scores(predicted[covered], measured[covered]),
         predicted=predicted,
         looked_up=looked_up,
+        chained=np.exp(chain.answer(_columns(held_out))),
     )
+
+
+def _columns(data: Data) -> Rows:
+    return rows_of(data.pairs.jobs, data.pairs.job, data.pairs.hardware_type)
 
 
 def _merit(row: Row) -> tuple[float, float, float]:

@@ -63,9 +63,10 @@ def decide(
     if sure < -margin:
         reason = f"w20 {ours:.1f} is worse than production's {theirs:.1f} by more than {margin:g}, beyond chance"
         return Decision(False, f"{reason}; production's model goes on with new history", renew=True)
-    beaten, baseline, sure = difference(comparison.predicted, comparison.looked_up, measured)
-    if sure < -margin:
-        return Decision(False, f"w20 {beaten:.1f} is worse than the lookup table's {baseline:.1f} where it answers")
+    for name, answered in (("lookup table", comparison.looked_up), ("chain of medians", comparison.chained)):
+        beaten, baseline, sure = difference(comparison.predicted, answered, measured)
+        if sure < -margin:
+            return Decision(False, f"w20 {beaten:.1f} is worse than the {name}'s {baseline:.1f} where it answers")
     found = comparison.champion.all
     assert found is not None
     beside = "there is none to compare with" if np.isnan(theirs) else f"production's is {theirs:.1f}"

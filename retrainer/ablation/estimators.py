@@ -19,7 +19,7 @@ from predictor.model import GRAPH_FILE, Prediction
 from predictor.model import load as load_model
 from predictor.structured import rows_of
 from predictor.vocabulary import Vocabulary
-from retrainer.backtest import ChainOfMedians
+from retrainer.chain import ChainOfMedians
 from retrainer.evaluate import LookupTable
 from retrainer.export import export
 from retrainer.recipes import RECIPES

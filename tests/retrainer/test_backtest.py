@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 from predictor.jobs import Floats
 from predictor.kernel import Rows
-from retrainer.backtest import Backtest, ChainOfMedians, rows_of_jobs, rows_of_table, seen, summary, walk
+from retrainer.backtest import Backtest, rows_of_jobs, rows_of_table, seen, summary, walk
 from retrainer.backtest_cli import backtest
+from retrainer.chain import ChainOfMedians
 from retrainer.partitions import Partitions
 from retrainer.table import frame
 from schemas.events import JobAllocated

@@ -34,7 +34,14 @@ def right(share: float) -> Floats:
     return np.where(np.arange(len(MEASURED)) < share * len(MEASURED), 110.0, 150.0)
 
 
-def decided(new: float, serving: Floats, lookup: Floats, pinned: bool = False, size: int = 1000) -> Decision:
+def decided(
+    new: float,
+    serving: Floats,
+    lookup: Floats,
+    pinned: bool = False,
+    size: int = 1000,
+    chain: Floats | None = None,
+) -> Decision:
     predicted, kept = right(new), np.arange(len(MEASURED)) % (len(MEASURED) // size) == 0
     row = Row("boosted", 1.0, all=scores(predicted[kept], MEASURED[kept]))
     made = Comparison(
@@ -49,6 +56,7 @@ def decided(new: float, serving: Floats, lookup: Floats, pinned: bool = False, s
         champion_on_lookup=None,
         predicted=predicted[kept],
         looked_up=lookup[kept],
+        chained=(NONE if chain is None else chain)[kept],
     )
     pointer = Pointer(version="v", reason="r", moved_at=AT, pinned=pinned)
     return decide(made, serving[kept], MEASURED[kept], pointer, margin=1.0)
@@ -73,6 +81,15 @@ def test_the_gate(serving: Floats, lookup: Floats, promote: bool, renew: bool) -
     assert (decision.promote, decision.renew) == (promote, renew)
     assert decision.reason
     assert not decided(0.8, serving, lookup, pinned=True).promote
+
+
+def test_a_recipe_worse_than_the_chain_of_medians_where_it_answers_is_not_promoted() -> None:
+    worse = decided(0.8, NONE, NONE, chain=right(0.83))
+    assert not worse.promote
+    assert "chain of medians" in worse.reason
+    assert decided(0.8, NONE, NONE, chain=right(0.81)).promote
+    # Of the first half of the attempts, which the recipe has right, no more can be had.
+    assert decided(0.8, NONE, NONE, chain=np.where(np.arange(1000) < 500, right(0.9), np.nan)).promote
 
 
 def test_a_few_attempts_cannot_tell_what_many_can() -> None:
