@@ -45,6 +45,20 @@ def _on_text(kind: str, context: Context) -> Estimator:
     return made(encoder.load(Path(context.options["encoder"])), context.seed)
 
 
+def _generative(context: Context) -> Estimator:
+    from retrainer.ablation import generative
+
+    record = context.options.get("record")
+    generator = generative.load(Path(context.options["model"]), Path(record) if record else None)
+    return generative.Generative(generator)
+
+
+def _tabpfn(context: Context) -> Estimator:
+    from retrainer.ablation import tabpfn
+
+    return tabpfn.InContext(tabpfn.load(Path(context.options["weights"]), context.seed))
+
+
 _ALL = (
     Family("lookup", "median under (model type, hosts, batch, hardware type)", TABLE, lambda context: Lookup()),
     Family("chain", "medians, the most specific key first", TABLE, lambda context: Chain()),
@@ -86,6 +100,25 @@ _ALL = (
         lambda context: _on_text("TextTrees", context),
         options=_ENCODER,
         needs=("encoder",),
+    ),
+    Family(
+        "generative",
+        "a language model that is shown similar attempts and answers in text",
+        "PyTorch and the model",
+        _generative,
+        options={
+            "model": "folder of a causal model in Hugging Face's layout, or a file of its recorded answers",
+            "record": "file that answers are written to",
+        },
+        needs=("model",),
+    ),
+    Family(
+        "tabpfn",
+        "TabPFN v2, the most similar attempts as context",
+        "PyTorch, the weights and the rows",
+        _tabpfn,
+        options={"weights": "checkpoint of the TabPFN v2 regressor"},
+        needs=("weights",),
     ),
     Family("structured", "ours: the structured recipe", "arrays", lambda context: Published("structured")),
 )

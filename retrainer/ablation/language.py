@@ -15,6 +15,7 @@ from predictor.model import GRAPH_FILE, Prediction
 from retrainer.ablation import networks
 from retrainer.ablation.encoder import Encoder
 from retrainer.ablation.networks import Weights
+from retrainer.ablation.similar import compressed
 from retrainer.ablation.text import texts
 from retrainer.export import export
 from retrainer.training import Data, imputed_of, vocabulary_of
@@ -52,8 +53,8 @@ class TextNetwork:
         X = training.matrix(self._vocabulary, self._imputed)
         present = ~np.isnan(X).all(axis=0)
         mean, scale = np.zeros(X.shape[1], np.float32), np.ones(X.shape[1], np.float32)
-        mean[present] = np.nanmean(_compressed(X)[:, present], axis=0)
-        scale[present] = np.maximum(np.nanstd(_compressed(X)[:, present], axis=0), 1e-6)
+        mean[present] = np.nanmean(compressed(X)[:, present], axis=0)
+        scale[present] = np.maximum(np.nanstd(compressed(X)[:, present], axis=0), 1e-6)
         self._fixed = (mean, scale)
         columns = self._columns(training, X)
         rng = np.random.default_rng(self._seed)
@@ -75,7 +76,7 @@ class TextNetwork:
         np.savez(folder / "weights.npz", *jax.tree.leaves((self._weights, self._fixed)))
 
     def _columns(self, data: Data, X: Matrix) -> tuple[Matrix, Matrix]:
-        return self._embedded.of(texts(data)), _compressed(X)
+        return self._embedded.of(texts(data)), compressed(X)
 
 
 def forward(weights: Weights, fixed: tuple[Matrix, Matrix], vector: Any, X: Any) -> Any:
@@ -117,8 +118,3 @@ class TextTrees:
     def _matrix(self, data: Data) -> Matrix:
         vectors = (self._embedded.of(texts(data)) - self._centre) @ self._directions
         return np.hstack((data.matrix(self._vocabulary, self._imputed), vectors))
-
-
-def _compressed(X: Matrix) -> Matrix:
-    """sign(x) ln(1 + |x|): sizes over many decades."""
-    return np.sign(X) * np.log1p(np.abs(X))
