@@ -92,7 +92,7 @@ class BatchLoop:
         self._settings = settings
         self._topics = list(topics)
         self._handle = handle
-        self._verify = verify
+        self._verify = verify or (lambda standing: None)
         self._outputs = outputs
         self._batch_size = batch_size
         self._clock = clock
@@ -282,12 +282,12 @@ class BatchLoop:
 
     def _assert_kept(self) -> None:
         """Ask whether all that was committed is kept; an answer that does not come now comes the next time."""
-        if self._verify is None:
-            return
+        standing = {(topic, self._ids[topic], number): at for (topic, number), at in self._positions.items()}
         try:
-            self._verify({(topic, self._ids[topic], n): position for (topic, n), position in self._positions.items()})
-        except Rewind as rewind:
-            self._rewind(rewind, [])
+            try:
+                self._verify(standing)
+            except Rewind as rewind:
+                self._rewind(rewind, [])  # which may fail too: a partition just assigned cannot be sought yet
         except Exception as error:
             log.warning("not known whether all is kept", worker=self.worker, error=repr(error))
 
