@@ -85,7 +85,7 @@ def write(about: Manifest, model: Path, window: Window, snapshot: Snapshot, cata
     def write_files(draft: Path) -> None:
         loaded = load_model(model, len(about.features))
         if isinstance(loaded, StructuredModel):
-            save_arrays(draft, renewed(loaded.structured, *_attempts(window)).arrays())
+            save_arrays(draft, renewed(loaded.structured, *attempts(window.training, window.held_out)).arrays())
         else:
             copyfile(model / GRAPH_FILE, draft / GRAPH_FILE)
         snapshot.save(draft)
@@ -93,9 +93,8 @@ def write(about: Manifest, model: Path, window: Window, snapshot: Snapshot, cata
     return artifacts.write(folder, about, catalog, write_files)
 
 
-def _attempts(window: Window) -> tuple[Rows, Floats]:
-    """All attempts of a window, with (n,) ln of the target."""
-    parts = window.training, window.held_out
+def attempts(*parts: Data) -> tuple[Rows, Floats]:
+    """Rows of the structured recipe, with (n,) ln of the target."""
     columns = [rows_of(part.pairs.jobs, part.pairs.job, part.pairs.hardware_type) for part in parts]
     rows = {name: np.concatenate([column[name] for column in columns]) for name in columns[0]}
     return rows, np.concatenate([part.y for part in parts])

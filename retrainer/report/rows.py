@@ -1,6 +1,6 @@
 """What a report is made of: attempts with prediction and measurement, of a night or of a replay, in one shape."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -13,10 +13,13 @@ from predictor.artifact import Artifact
 from predictor.evidence import basis
 from predictor.features.history import STATISTICS
 from predictor.jobs import Floats, HardwareTable
+from predictor.model import StructuredModel
 from predictor.store import ArtifactStore
+from predictor.structured_fit import renewed
 from retrainer.evaluate import LookupTable
 from retrainer.night import Report, report_name
 from retrainer.partitions import Partitions
+from retrainer.publish import attempts
 from retrainer.replay import read_state
 from retrainer.replay_summary import Summary, read_frame, summarise
 from retrainer.saving import Saving
@@ -47,7 +50,8 @@ class Subject:
     report, nights
         Of a night: its report, and those of all nights so far, oldest first.
     held_out, window, artifact
-        Of a night: the rows as data, all rows of its window, and what it published.
+        Of a night: the rows as data, all rows of its window, and what it published, with the history that it was
+        judged with.
     summary
         Of a replay.
     saving
@@ -81,6 +85,9 @@ def of_night(partitions: Partitions, store: ArtifactStore, target: str, night: d
     days = (date.fromisoformat(report.window_to) - date.fromisoformat(report.window_from)).days + 1
     window = open_window(partitions, night, days, HardwareTable(artifact.catalog), target)
     held_out = window.held_out
+    if isinstance(artifact.model, StructuredModel):  # what was published has taken in the outcomes; judge as the night
+        judged = renewed(artifact.model.structured, *attempts(window.training))
+        artifact = replace(artifact, model=StructuredModel(judged))
     prediction = artifact.model.predict(held_out.pairs, artifact.matrix(held_out.pairs))
     group = basis(held_out.pairs)
     lower, upper = artifact.manifest.interval.bounds(prediction.mean, prediction.spread, group)

@@ -16,6 +16,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from predictor import artifact as artifacts
 from retrainer.partitions import Partitions
 from retrainer.replay import LINES, STATE, Line, State
 from retrainer.report import png, svg
@@ -192,8 +193,23 @@ def test_importance_exchanges_inputs_before_features_are_made(subject: Subject) 
 
 
 def test_a_structured_model_is_asked_for_what_it_rests_on(tmp_path: Path) -> None:
-    store, _ = night_over(tmp_path, past(4, 40), NIGHT - timedelta(days=6), recipe="structured")
+    store, report = night_over(tmp_path, past(4, 40), NIGHT - timedelta(days=6), recipe="structured")
     asked = of_night(Partitions(tmp_path / "partitions"), store, THROUGHPUT, NIGHT - timedelta(days=6))
+    [champion] = [row.all for row in report.recipes]
+    assert champion is not None
+    beside, *_ = tables(asked)
+    # As judged, although what was published has seen these attempts.
+    assert beside.rows[0][1:5] == (
+        f"{champion.n:,}",
+        f"{champion.w20:.1f}",
+        f"{champion.w10:.1f}",
+        f"{champion.w5:.1f}",
+    )
+    published = artifacts.load(store.folder(THROUGHPUT, report.artifact)).model
+    assert asked.held_out is not None and asked.artifact is not None
+    pairs = asked.held_out.pairs
+    seen = published.predict(pairs, asked.artifact.matrix(pairs)).mean
+    assert np.abs(seen - asked.held_out.y).mean() < np.abs(np.log(asked.rows["predicted"]) - asked.held_out.y).mean()
     assert {"hardware type", "num trainers"} <= {name for name, loss in by_feature(asked)[:4] if loss > 10}
 
 
