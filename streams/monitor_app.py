@@ -57,7 +57,7 @@ class LiveMonitor:
     def __init__(self, settings: Settings, monitor: Monitor | None = None) -> None:
         self.progress = Progress()
         self._settings = settings
-        self._monitor = monitor or Monitor()
+        self._monitor = Monitor() if monitor is None else monitor  # an empty one is false
         self._types = {settings.topic(name): event_type for name, event_type in TYPES.items()}
         self._lock = threading.Lock()
         self._latest: tuple[float, Figures] | None = None
