@@ -100,7 +100,7 @@ class PartStore:
         with self._client.pipeline(transaction=False) as pipeline:
             for bucket, attempt_ids in buckets.items():
                 names = [f"{self._prefix}:attempt:{{{bucket}}}:{attempt_id}" for attempt_id in attempt_ids]
-                keys = [f"{self._prefix}:attempts:{{{bucket}}}", *names]
+                keys = [f"{self._prefix}:attempt:{{{bucket}}}", *names]
                 new = [
                     [seen.get(attempt_id, {}).get("n", ""), *chain.from_iterable(parts[attempt_id].items())]
                     for attempt_id in attempt_ids
