@@ -48,5 +48,5 @@ FAULTS = [
     Fault("workers killed at any moment", killed),
     Fault("workers killed between write and commit", killed_between_write_and_commit, mortality=0.1, pause_s=0.0),
     Fault("workers added and removed", come_and_go, pause_s=2.0),
-    Fault("workers ended while brokers are down", ended_without_brokers, pause_s=3.0),
+    Fault("workers ended while brokers are down", ended_without_brokers, pause_s=15.0),
 ]
