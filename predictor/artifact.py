@@ -62,7 +62,7 @@ def load(folder: Path) -> Artifact:
         If a file is missing, torn or not what the manifest says, or the features are not this version's.
     """
     try:
-        manifest = manifests.decode((folder / manifests.FILE).read_bytes())
+        manifest = manifests.decode(manifests.read_limited(folder / manifests.FILE))
         _verify(folder, manifest)
         features = matrix.names(manifest.vocabulary)
         if manifest.features_digest != matrix.digest(features) or manifest.features != features:
@@ -79,7 +79,7 @@ def load(folder: Path) -> Artifact:
         )
     except ArtifactError:
         raise
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # what a hostile file ends in cannot be foreseen
         raise ArtifactError(f"{folder}: {error}; promote another artifact or publish this one again") from error
 
 

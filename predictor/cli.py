@@ -22,6 +22,7 @@ from predictor.signing import KeyFileError, SigningKey
 from predictor.store import ArtifactStore, Pointer, PointerMoved, open_store, prune
 from schemas import codec
 from schemas.events import THROUGHPUT, JobSubmitted, PreferenceList
+from schemas.yaml_file import read_yaml
 
 
 class Output(StrEnum):
@@ -99,8 +100,8 @@ def _names(path: Path | None) -> outputs.Names:
     if path is None:
         return outputs.SAME
     try:
-        return msgspec.convert(yaml.safe_load(path.read_bytes()), dict[str, str])
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        return msgspec.convert(read_yaml(path), dict[str, str])
+    except ValueError as error:
         raise fail(f"{path}: {error}; expected lines such as `H100-SXM-80GB: H100`") from None
 
 

@@ -9,6 +9,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from predictor.graph_check import check
+from predictor.manifest import read_limited
 
 # A cascade of 3,640 trees of 255 leaves takes 25 MB.
 MAX_BYTES = 256 * 2**20
@@ -40,7 +41,7 @@ class Graph:
     """
 
     def __init__(self, model: Path | bytes) -> None:
-        name, data = ("graph", model) if isinstance(model, bytes) else (str(model), _read(model))
+        name, data = ("graph", model) if isinstance(model, bytes) else (str(model), read_limited(model, MAX_BYTES))
         if len(data) > MAX_BYTES:
             raise ValueError(f"{name}: over {MAX_BYTES} bytes, more than any model of Leap; do not trust its source")
         try:
@@ -75,11 +76,6 @@ class Graph:
             case [("features", "tensor(float)", [_, int(features)])], ("tensor(float)", [_]):
                 return features
         raise ValueError(f"{name}: takes {inputs} and gives {outputs}, not `features` and `log_throughput`")
-
-
-def _read(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(MAX_BYTES + 1)
 
 
 def _give_back_memory() -> None:

@@ -1,5 +1,6 @@
 """The manifest of an artifact: what it is, what it was made from, and what each of its files must be."""
 
+import os
 import re
 from datetime import datetime
 from pathlib import Path
@@ -120,7 +121,7 @@ def decode(data: bytes) -> Manifest:
     return manifest
 
 
-def read_limited(path: Path) -> bytes:
-    """Bytes of a small file of an artifact, or one too many if there are more than a manifest may have."""
+def read_limited(path: Path, limit: int = MAX_BYTES) -> bytes:
+    """Bytes of a file, or `limit` and one of them if it has more."""
     with path.open("rb") as file:
-        return file.read(MAX_BYTES + 1)
+        return file.read(min(os.fstat(file.fileno()).st_size, limit) + 1)  # so much is set aside before it is read

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from predictor.arrays import mapped
 from predictor.features.matrix import Matrix, Pairs
 from predictor.graph import Graph
 from predictor.jobs import Floats
@@ -104,8 +105,4 @@ def load_arrays(folder: Path) -> dict[str, NDArray[Any]]:
         raise ValueError(f"{ARRAYS_FILE}: {error}") from error
     if len(names) > MAX_ARRAYS or not all(re.fullmatch(r"[a-z_]+/[a-z_.0-9]+", name) for name in names):
         raise ValueError(f"{ARRAYS_FILE}: up to {MAX_ARRAYS} names of arrays are expected")
-    return {
-        # As plain arrays, still mapped: numpy's class for mapped ones takes a microsecond more at every step.
-        name: np.asarray(np.load(folder / f"structured_{number}.npy", mmap_mode="r", allow_pickle=False))
-        for number, name in enumerate(names)
-    }
+    return {name: mapped(folder / f"structured_{number}.npy") for number, name in enumerate(names)}

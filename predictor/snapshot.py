@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from predictor.arrays import mapped
 from predictor.features.history import STATISTICS, Statistics
 from predictor.jobs import Indices, Jobs
 
@@ -96,9 +97,7 @@ class Snapshot:
         ValueError
             If an array has not the shape, type or order that it must have.
         """
-        hashes, statistics = (  # plain views: every slice of a np.memmap costs some microseconds
-            np.asarray(np.load(folder / name, mmap_mode="r", allow_pickle=False)) for name in cls.REQUIRED
-        )
+        hashes, statistics = (mapped(folder / name) for name in cls.REQUIRED)
         if hashes.dtype != np.uint64 or hashes.ndim != 1 or len(hashes) > MAX_KEYS:
             raise ValueError(f"{HASHES_FILE}: at most {MAX_KEYS} 64-bit hashes expected, found {hashes.shape}")
         if statistics.dtype != np.float32 or statistics.shape != (len(hashes), len(STATISTICS)):

@@ -43,7 +43,10 @@ class Expression:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise ValueError(f"`{text}` is not an expression: {error}") from error
         columns: list[str] = []
-        _check(self._root, columns, 0)
+        try:
+            _check(self._root, columns, 0)
+        except RecursionError as error:  # of naming what is not taken
+            raise ValueError(f"an expression nested more than {MAX_DEPTH} deep") from error
         self.columns = tuple(dict.fromkeys(columns))
 
     def evaluate(self, row: Mapping[str, float]) -> float:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgspec
-import yaml
+
+from schemas.yaml_file import YamlError, read_yaml
 
 MAX_BYTES = 1 << 20
 MAX_ENTRIES = 4096
@@ -207,14 +208,11 @@ def load_catalog(path: Path | None = None) -> Catalog:
     """
     path = path or Path(__file__).with_name("catalog.yaml")
     try:
-        _check_size(path.stat().st_size, str(path))
-        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+        entries = read_yaml(path, MAX_BYTES)
     except OSError as error:
         raise CatalogError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        if isinstance(error, CatalogError):
-            raise
-        raise CatalogError(f"{path}: not YAML in UTF-8; correct it: {error}") from error
+    except YamlError as error:
+        raise CatalogError(f"{path}: {error}; is it a catalog? Correct it") from error
     return Catalog._from_entries(entries, str(path))
 
 

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-import yaml
 from msgspec import Meta
 
 from schemas.events import MAX_CANDIDATES, MAX_TARGETS, SUCCEEDED
 from schemas.expression import Expression
 from schemas.launch import MAX_EXTRA, LaunchConfig, Name
+from schemas.yaml_file import YamlError, read_yaml
 
 FOLDER = Path(__file__).parent / "mappings"
 MAX_BYTES = 262_144
@@ -194,13 +194,11 @@ def load_mapping(name: str | Path) -> Mapping:
     shipped = FOLDER / f"{name}.yaml"
     path = shipped if "/" not in str(name) and shipped.is_file() else Path(name)
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise MappingError(f"{path}: over {MAX_BYTES} bytes; is it a mapping?")
-        return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Mapping)
+        return msgspec.convert(read_yaml(path, MAX_BYTES), Mapping)
     except OSError as error:
         known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
         raise MappingError(f"{path}: {error.strerror}; give a file, or one of {known}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise MappingError(f"{path}: not YAML in UTF-8: {error}") from error
+    except YamlError as error:
+        raise MappingError(f"{path}: {error}; is it a mapping?") from error
     except msgspec.ValidationError as error:
         raise MappingError(f"{path}: {error}") from error

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-import yaml
 from msgspec import Meta
 
 from schemas import events
 from schemas.events import Event
+from schemas.yaml_file import read_yaml
 
 FOLDER = Path(__file__).parent / "topics"
 DAY_MS = 86_400_000
@@ -74,12 +74,12 @@ def load_topics(folder: Path = FOLDER) -> dict[str, Topic]:
     topics = {}
     for path in sorted(folder.glob("*.yaml")):
         try:
-            topic = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Topic)
+            topic = msgspec.convert(read_yaml(path), Topic)
             if topic.version != topic.event_type.VERSION:
                 raise ValueError(f"version {topic.version}, but {topic.event} is {topic.event_type.VERSION}")
             if topic.name != path.stem:
                 raise ValueError(f"is named {topic.name}; file and topic must have one name")
-        except (ValueError, yaml.YAMLError, RecursionError) as error:
+        except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
         topics[topic.name] = topic
     return topics

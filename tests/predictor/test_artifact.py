@@ -1,13 +1,18 @@
 """An artifact that is not whole, not ours or not of this version is refused, and says why."""
 
+import hashlib
 import json
 import shutil
+import tracemalloc
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from predictor import artifact as artifacts
 from predictor.manifest import ArtifactError
@@ -27,7 +32,7 @@ def folder(artifact_store: LocalStore, tmp_path: Path) -> Path:
     return copy
 
 
-def edit(folder: Path, change: Callable[[dict[str, object]], object]) -> None:
+def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     change(manifest)
     (folder / "manifest.json").write_text(json.dumps(manifest))
@@ -130,3 +135,69 @@ def test_a_writer_that_fails_leaves_nothing(folder: Path, tmp_path: Path) -> Non
     with pytest.raises(OSError, match="no space"):
         artifacts.write(tmp_path / "out", artifact.manifest, artifact.catalog, write_files)
     assert not list((tmp_path / "out").iterdir())
+
+
+class Opened:
+    """What a pickle in an artifact would run."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (pytest.fail, ("a pickle was opened",))
+
+
+def npy(head: str, body: bytes = b"") -> bytes:
+    """A .npy file with this head."""
+    text = head.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + body
+
+
+def saved(array: NDArray[Any], **options: bool) -> bytes:
+    buffer = BytesIO()
+    np.save(buffer, array, **options)
+    return buffer.getvalue()
+
+
+def zipped() -> bytes:
+    buffer = BytesIO()
+    np.savez_compressed(buffer, x=np.zeros(10_000_000))
+    return buffer.getvalue()
+
+
+HOSTILE: dict[str, tuple[str, bytes, str]] = {
+    "8 TB": (HASHES_FILE, npy("{'descr': '<u8', 'fortran_order': True, 'shape': (1000000000000,)}"), "no array"),
+    "more than 64 bits": (
+        HASHES_FILE, npy("{'descr': '<u8', 'fortran_order': False, 'shape': (1180591620717411303424, 9)}"), "no array"
+    ),
+    "longer than its file": (
+        HASHES_FILE, npy("{'descr': '<u8', 'fortran_order': False, 'shape': (200000,)}", b"x" * 80), "no array"
+    ),
+    "too many keys": (HASHES_FILE, saved(np.arange(2**21, dtype=np.uint64)), "2097152 x 5 float32 expected"),
+    "objects": (HASHES_FILE, saved(np.array([Opened()], object), allow_pickle=True), "no array"),
+    "a program for a head": (HASHES_FILE, npy("__import__('os').system('true')"), "no array"),
+    "a head of 60 kB": (HASHES_FILE, npy("{" + "'a': 1, " * 7_000 + "}"), "no array"),
+    "an archive of 80 MB": (HASHES_FILE, zipped(), "no array"),
+    "a deep catalog": ("catalog.json", b"[" * 100_000, "not JSON"),
+    "a catalog over its limit": ("catalog.json", b"[" + b" " * (1 << 20) + b"]", "more than 1048576"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "match"), HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_file_with_the_right_digest_is_refused(folder: Path, name: str, content: bytes, match: str) -> None:
+    (folder / name).write_bytes(content)
+    entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    edit(folder, lambda manifest: manifest["files"].update({name: entry}))
+    tracemalloc.start()
+    refused(folder, match)
+    assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    tracemalloc.stop()
+
+
+def test_files_that_are_too_large_together_are_refused(folder: Path) -> None:
+    entries = {f"structured_{number}.npy": {"bytes": 2**30, "sha256": "0" * 64} for number in range(3)}
+    edit(folder, lambda manifest: manifest.update(files=entries))
+    refused(folder, "files of 3221225472 bytes, over the limit of 2147483648")
+
+
+def test_an_endless_manifest_is_refused_before_it_is_read(folder: Path) -> None:
+    with (folder / "manifest.json").open("wb") as file:
+        file.truncate(1 << 36)  # 64 GiB of nothing
+    refused(folder, "manifest.json: over the limit")
