@@ -1,9 +1,12 @@
-"""A message as workers see it."""
+"""A message as workers see it, and the wish to see some again."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from confluent_kafka import Message as RawMessage
+
+from streams.progress import Partition
 
 from streams.tracing import Headers, carried
 
@@ -53,3 +56,11 @@ class Message(NamedTuple):
         assert topic is not None and partition is not None and offset is not None
         at, trace = raw.timestamp()[1], carried(raw.headers())
         return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), at, position, trace)
+
+
+class Rewind(Exception):
+    """What was committed is lost where it was kept: read these partitions again, each from this offset."""
+
+    def __init__(self, positions: Mapping[Partition, int]) -> None:
+        super().__init__(f"to be read again: {positions}")
+        self.positions = positions
