@@ -12,7 +12,7 @@ from confluent_kafka import Message as RawMessage
 from streams import metrics
 from streams.kafka import CheckedProducer, consumer_config
 from streams.lookout import Lookout
-from streams.message import Message
+from streams.message import Message, Rewind
 from streams.progress import Clock, Partition, Progress
 from streams.settings import Settings
 
@@ -29,14 +29,6 @@ LAST_RETRY_S = 5.0
 # The partitions moved while we worked: their messages come again to whoever has them now. Any other
 # refusal is no part of normal life.
 MOVED = {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
-
-
-class Rewind(Exception):
-    """What was committed is lost where it was kept: read these partitions again, each from this offset."""
-
-    def __init__(self, positions: Mapping[Partition, int]) -> None:
-        super().__init__(f"to be read again: {positions}")
-        self.positions = positions
 
 
 #: Told topic, topic id and partition, and the position there.
@@ -261,6 +253,9 @@ class BatchLoop:
         metrics.REBALANCES.labels(self.worker).inc()
         # Where each begins has to be known exactly: from the first message alone it would only be guessed.
         starts = consumer.committed(partitions, timeout=ANSWER_S)
+        for start in starts:
+            if start.error is not None:
+                raise KafkaException(start.error)
         consumer.assign(starts)
         self._positions = {(start.topic, start.partition): max(0, start.offset) for start in starts}
         self._at_end = {(partition.topic, partition.partition): False for partition in partitions}

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from streams.consume import Rewind
-from streams.message import Message
+from streams.message import Message, Rewind
 from streams.progress import Partition
 
 _encode = msgspec.msgpack.Encoder().encode
