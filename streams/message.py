@@ -7,7 +7,6 @@ from typing import NamedTuple
 from confluent_kafka import Message as RawMessage
 
 from streams.progress import Partition
-
 from streams.tracing import Headers, carried
 
 #: How far the clocks of a launcher and of whoever wrote its message may differ.
