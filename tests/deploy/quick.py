@@ -32,7 +32,7 @@ def _rank(artifact: Artifact, jobs: Sequence[JobSubmitted], policy: Policy, now:
 if __name__ == "__main__":
     consume.LAST_RETRY_S = 0.3
     lookout.LOOK_EVERY_S = 0.2
-    monitor_app.REFRESH_S = 0.2
+    monitor_app.REFRESH_S = 0.5
     monitor_app.LOOK_EVERY = 1
     ranking.REFRESH_EVERY_S = 0.2
     schedule.RETRY_S = 2.0

@@ -28,7 +28,7 @@ from tests.services import ROOT
 #: Minutes of the rules become half seconds.
 FASTER = 120
 SCRAPE_S = 0.2
-PATIENCE_S = 120.0
+PATIENCE_S = 180.0
 WORKERS = ("history", "joiner", "ranking", "monitor", "retrain")
 SERVICES = ("topics", *WORKERS)
 # A broker or store that comes back is found at once, and a member that leaves is noticed at once.
@@ -59,6 +59,8 @@ class Stack:
         The proxy before the broker, and that of each service before the store.
     ports
         Metrics port of each service.
+    volume
+        Name of the folder of artifacts and partitions; empty gives each service its own, where Compose has one for all.
     ended
         Alerts that fired by their fault and ended by its remedy.
     """
@@ -69,6 +71,7 @@ class Stack:
     stores: Mapping[str, Proxy]
     ports: Mapping[str, int]
     prometheus: str
+    volume: str = ""
     ended: set[str] = field(default_factory=set)
 
     def environment(self, name: str) -> dict[str, str]:
@@ -76,7 +79,7 @@ class Stack:
         redis = f"redis://127.0.0.1:{self.stores[name].port}/0"
         service = compose.services("everything")[name]
         kafka = f"127.0.0.1:{self.broker.port}"
-        return compose.environment(service, kafka, redis, self.folder / name, self.ports[name])
+        return compose.environment(service, kafka, redis, self.folder / (self.volume or name), self.ports[name])
 
     @contextmanager
     def service(self, name: str, *options: str) -> Iterator[None]:
@@ -111,6 +114,12 @@ class Stack:
         found: list[dict[str, Any]] = answer["result"]
         return found
 
+    def range(self, expression: str, start: float, end: float, step: float) -> list[dict[str, Any]]:
+        """Series of an expression between two times."""
+        question = {"query": expression, "start": start, "end": end, "step": step}
+        found: list[dict[str, Any]] = self._ask("query_range?" + urllib.parse.urlencode(question))["result"]
+        return found
+
     def fires(self, alert: str, summary: str = "") -> bool:
         """Whether an alert is firing, with this in its summary."""
         return any(
@@ -143,8 +152,8 @@ class Stack:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Stack]:
-    """Run broker, store and Prometheus; topics are there, the services of Leap are not."""
+def running(folder: Path, scrape_s: float = SCRAPE_S) -> Iterator[Stack]:
+    """Run broker, store and Prometheus, which scrapes so often; topics are there, the services of Leap are not."""
     with ExitStack() as stack:
         listen, beside = free_port(), free_port()
         broker = stack.enter_context(Proxy("127.0.0.1", listen))
@@ -157,20 +166,20 @@ def running(folder: Path) -> Iterator[Stack]:
             {"LEAP_KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{beside}", "LEAP_REDIS_URL": redis}
         )
         targets = [f"127.0.0.1:{ports[name]}" for name in WORKERS]
-        url = stack.enter_context(prometheus(folder / "prometheus", targets))
+        url = stack.enter_context(prometheus(folder / "prometheus", targets, scrape_s))
         found = Stack(folder, settings, broker, stores, ports, url)
         assert found.once("topics").startswith(f"{len(load_topics())} created")
         yield found
 
 
 @contextmanager
-def prometheus(folder: Path, targets: list[str]) -> Iterator[str]:
+def prometheus(folder: Path, targets: list[str], scrape_s: float) -> Iterator[str]:
     """Run Prometheus by the command and configuration of its service, faster, for these targets; yields its URL."""
     folder.mkdir(parents=True)
     source = ROOT / "deploy" / "prometheus"
     (folder / "alerts.yml").write_text(faster((source / "alerts.yml").read_text()))
     config = yaml.safe_load((source / "prometheus.yml").read_text())
-    config["global"] = dict.fromkeys(("scrape_interval", "evaluation_interval"), f"{SCRAPE_S * 1000:.0f}ms")
+    config["global"] = dict.fromkeys(("scrape_interval", "evaluation_interval"), f"{scrape_s * 1000:.0f}ms")
     config["global"]["scrape_timeout"] = config["global"]["scrape_interval"]
     [job] = config["scrape_configs"]
     del job["dns_sd_configs"]
