@@ -7,7 +7,7 @@ from confluent_kafka.cimpl import NewPartitions
 
 from schemas.topics import COMPLETED, load_topics
 from streams.kafka import admin_config
-from streams.topics import ensure_topics
+from streams.topics import TopicError, ensure_topics, topic_ids
 from tests.faults.fault import Fault
 from tests.faults.scene import Scene
 
@@ -34,10 +34,19 @@ def created_again(scene: Scene) -> None:
     admin, name = AdminClient(admin_config(scene.settings)), scene.settings.topic(COMPLETED)
     with scene.sender.paused:
         scene.await_quiet()
+        before = topic_ids(scene.settings, [name])[name]
         admin.delete_topics([name])[name].result(10)
-        while name in admin.list_topics(timeout=10).topics:
-            time.sleep(0.05)
+        while not _created(scene, name, before):
+            time.sleep(0.1)
+
+
+def _created(scene: Scene, name: str, before: str) -> bool:
+    """Brokers learn one after the other that a topic is gone, and that it is there again."""
+    try:
         ensure_topics(scene.settings, load_topics().values())
+        return topic_ids(scene.settings, [name])[name] != before
+    except TopicError:
+        return False
 
 
 FAULTS = [
