@@ -26,13 +26,11 @@ def consumer_config(settings: Settings, group: str) -> dict[str, Any]:
     """Configuration of a consumer that commits by hand, after the work.
 
     A session of 6 s is the shortest that brokers allow by default: so long a killed worker's partitions
-    wait. Assignment is eager; no message of an aborted transaction is seen. Partitions that are added are found
-    after 10 s. Of what is fetched ahead a partition may hold 8 MiB, so memory has a bound when the work is slow.
+    wait. Assignment is eager; no message of an aborted transaction is seen. Leaders and partitions that moved are
+    found after 10 s. When the work is slow, no more than librdkafka's 64 MiB are fetched ahead.
     """
     defaults = {
         "topic.metadata.refresh.interval.ms": "10000",
-        "queued.max.messages.kbytes": "8192",
-        "queued.min.messages": "20000",
         "session.timeout.ms": "6000",
         "heartbeat.interval.ms": "2000",
         "auto.offset.reset": "earliest",
