@@ -18,11 +18,16 @@ check: .venv/ready
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/leap schemas check
+	.venv/bin/python -m tests.audit
 	.venv/bin/docker-compose --profile everything config --quiet
 	for overlay in deploy/kubernetes/overlays/*; do \
 	    .venv/bin/kubectl kustomize $$overlay >.venv/rendered.yaml && \
 	    .venv/bin/kubernetes-validate --quiet --strict .venv/rendered.yaml || exit 1; \
 	done
+
+# As in check, but failing where nobody tells of vulnerabilities too.
+audit: .venv/ready
+	.venv/bin/python -m tests.audit --strict
 
 .venv/ready: requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -33,4 +38,4 @@ check: .venv/ready
 clean:
 	rm -rf .venv .leap build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: demo test test-real check clean
+.PHONY: demo test test-real check audit clean

@@ -1,0 +1,94 @@
+"""What is installed is what is locked, under licences that allow it to be passed on."""
+
+import re
+import sys
+from collections.abc import Callable
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+
+import pytest
+
+from tests import audit
+
+LOCK = (Path(__file__).parents[1] / "requirements.lock").read_text()
+LOCKED = dict(re.findall(r"(?m)^([a-z0-9\-.]+)==([^\s\\;]+)", LOCK))
+INSTALLED = {re.sub(r"[-_.]+", "-", found.name).lower(): found for found in distributions()}
+#: Permissive, or as MPL weak about files that we do not change.
+ALLOWED = re.compile(
+    r"(?i)^((the )?(mit|mit-0|mit-cmu|mit no attribution|apache|bsd|isc|psf|python software foundation|zlib|0bsd|cc0|"
+    r"mpl|mozilla public|unlicense|repoze|dfsg approved|zpl|hpnd|historical permission)\b|[23]-clause bsd)"
+)
+#: Their metadata name none; read in the texts that come with them.
+READ = {"atheris": "Apache-2.0", "resvg-py": "MIT"}
+
+
+def licences(found: Distribution) -> list[str]:
+    """Names of licences, by the expression, else the classifiers, else the first line of the text."""
+    metadata = found.metadata
+    if expression := metadata["License-Expression"]:
+        return re.split(r" (?:AND|OR|WITH) |[()]", expression)
+    classifiers = [
+        text.rpartition(" :: ")[2] for text in metadata.get_all("Classifier") or () if text.startswith("License ::")
+    ]
+    return classifiers or [(metadata["License"] or "").strip().partition("\n")[0]]
+
+
+@pytest.mark.parametrize("name", LOCKED)
+def test_a_dependency_may_be_passed_on(name: str) -> None:
+    found = INSTALLED.get(name)
+    if found is None:  # locked for another platform
+        return
+    assert found.version == LOCKED[name]
+    named = [licence.strip() for licence in licences(found) if licence.strip()] or [READ.get(name, "none named")]
+    assert all(map(ALLOWED.match, named)), named
+
+
+def test_every_dependency_is_pinned_by_digest() -> None:
+    blocks = re.split(r"(?m)^(?=[a-z])", LOCK)[1:]
+    assert len(blocks) == len(LOCKED) > 50
+    assert all("--hash=sha256:" in block for block in blocks)
+    assert "://" not in LOCK
+
+
+def test_licences_that_bind_others_are_not_allowed() -> None:
+    for name in ("GPL-3.0-or-later", "GNU Affero General Public License v3", "LGPL", "SSPL-1.0", "none named", "Other"):
+        assert not ALLOWED.match(name)
+
+
+def answer(name: str, **rest: object) -> dict[str, object]:
+    return {"name": name, "version": "1", "vulns": []} | rest
+
+
+KNOWN = {"id": "X-1", "fix_versions": ["2"]}
+
+
+@pytest.mark.parametrize(
+    ("answers", "strict", "status"),
+    [
+        (lambda name: answer(name), False, 0),
+        (lambda name: answer(name, vulns=[KNOWN]), False, 1),
+        (lambda name: {"name": name, "skip_reason": "not found"}, False, 0),
+        (lambda name: {"name": name, "skip_reason": "not found"}, True, 1),
+    ],
+)
+def test_what_is_known_fails_and_what_is_not_known_is_no_pass(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answers: Callable[[str], dict[str, object]],
+    strict: bool,
+    status: int,
+) -> None:
+    monkeypatch.setattr(audit, "PLACE", Path(sys.prefix))
+    monkeypatch.setattr(Path, "exists", lambda self: True)
+    asked: list[str] = []
+
+    def ask(requirements: str) -> list[dict[str, object]]:
+        asked.extend(requirements.splitlines())
+        return [answers(line.partition("==")[0]) for line in requirements.splitlines()]
+
+    monkeypatch.setattr(audit, "ask", ask)
+    assert audit.main(strict) == status
+    out, err = capsys.readouterr()
+    skipped = "skip_reason" in answers("x")
+    assert ("NOT AUDITED" in err) is skipped and ("no known vulnerability" in out) is (status == 0 and not skipped)
+    assert len(asked) == (1 if skipped or status else len(LOCKED))
