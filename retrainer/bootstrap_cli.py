@@ -22,11 +22,8 @@ def plan(
     target: Annotated[str, typer.Option(help="Prediction target.")] = THROUGHPUT,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")] = False,
 ) -> None:
-    """Choose the few jobs that tell most about all the others; run them, and their completions do the rest."""
+    """Choose the few jobs that stand for most attempts; run them there, and their completions do the rest."""
     from predictor.jobs import HardwareTable
-    from predictor.model import StructuredModel
-    from predictor.store import open_store
-    from retrainer import publish
     from retrainer.exploration import plan as choose
     from retrainer.partitions import Partitions
     from schemas.hardware import load_catalog
@@ -38,26 +35,23 @@ def plan(
         raise fail(f"no partitions under {settings.partitions}; `leap retrain` makes them")
     rows = partitions.read(day for day in days if day > days[-1] - timedelta(days=window))
     catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
-    serving = publish.production(open_store(settings.artifacts), target)
-    model = serving.model.structured if serving and isinstance(serving.model, StructuredModel) else None
-    if model is None:
-        typer.echo("no structured model in production: the families with most attempts are chosen", err=True)
     try:
-        picks = choose(rows, HardwareTable(catalog), hardware, jobs, target, model)
+        picks = choose(rows, HardwareTable(catalog), hardware, jobs, target)
     except ValueError as error:
         raise fail(str(error)) from None
     if as_json:
         print(msgspec.json.encode(picks).decode())
         return
-    print(f"{'attempts':>8}  {'doubt left':>10}  {'hours':>9}  {'USD':>10}  {'trainers':>8}  {'batch':>9}  job")
+    print(f"{'attempts':>8}  {'hours':>9}  {'USD':>10}  {'trainers':>8}  {'batch':>9}  job")
     for pick in picks:
         hours, cost, batch = map(_number, (pick.accelerator_hours, pick.cost, pick.batch_size))
         print(
-            f"{pick.attempts:>7.1f}%  {pick.doubt_left:>9.1f}%  {hours:>9}  {cost:>10}  {pick.num_trainers:>8,.0f}  "
+            f"{pick.attempts:>7.1f}%  {hours:>9}  {cost:>10}  {pick.num_trainers:>8,.0f}  "
             f"{batch:>9}  {pick.family} ({pick.model_type}), as {pick.attempt_id}"
         )
     total = sum(pick.accelerator_hours or 0.0 for pick in picks)
-    print(f"{len(picks)} jobs, {total:,.1f} accelerator-hours on {hardware}")
+    share = sum(pick.attempts for pick in picks)
+    print(f"{len(picks)} jobs of {share:.0f}% of the attempts, {total:,.1f} accelerator-hours on {hardware}")
 
 
 def _number(value: float | None) -> str:

@@ -15,7 +15,7 @@ from predictor.process_fit import condition
 from predictor.structured import EXTRAS, Structured, rows_of
 from predictor.structured_fit import StructuredRecipe
 from retrainer.evaluate import scores
-from retrainer.exploration import candidates, choose, doubt
+from retrainer.exploration import candidates
 from retrainer.table import normalise
 from retrainer.training import Data, prepare
 from retrainer.twin import Twin
@@ -71,13 +71,10 @@ class _Hidden:
 
     def scores(self, counts: Sequence[int]) -> dict[tuple[int, str], tuple[float, float]]:
         """Number of jobs and how they were chosen to w20 and MdAPE."""
-        weight, most = self._families["attempts"].to_numpy(float), min(max(counts), len(self._families))
-        rng = np.random.default_rng(0)
-        planned, _ = choose(*doubt(self._recipe.model_, self._families, self._hardware), weight, most)
+        families, rng = len(self._families), np.random.default_rng(0)
         designs = {
-            "planned": [planned],
-            "most attempts": [np.argsort(-weight, kind="stable").tolist()],
-            "at random": [rng.permutation(len(weight)).tolist() for _ in range(DRAWS)],
+            "planned": [list(range(families))],
+            "at random": [rng.permutation(families).tolist() for _ in range(DRAWS)],
         }
         found = {(0, "none"): self._score([])}
         for how, orders in designs.items():
