@@ -85,7 +85,7 @@ def worker(
 
 @app.command()
 def history(
-    completions: Annotated[int, typer.Option(min=10_000)] = 200_000,
+    completions: Annotated[int, typer.Option(min=10_000, help="Sent in each round.")] = 200_000,
     rounds: Annotated[int, typer.Option(min=1, help="Medians are taken over the rounds.")] = 3,
     as_json: AsJson = False,
 ) -> None:
@@ -159,8 +159,8 @@ def sizes(
 
 @app.command()
 def saving(
-    fleets: Annotated[int, typer.Option(min=1)] = 20,
-    attempts_per_day: Annotated[int, typer.Option("--attempts-per-day", min=100)] = 300,
+    fleets: Annotated[int, typer.Option(min=1, help="Fleets to compare on.")] = 20,
+    attempts_per_day: Annotated[int, typer.Option("--attempts-per-day", min=100, help="Size of each fleet.")] = 300,
     as_json: AsJson = False,
 ) -> None:
     """The estimated saving beside the true one, on simulated fleets."""
@@ -174,7 +174,7 @@ def saving(
 @app.command()
 def exploration(
     seeds: Annotated[int, typer.Option(min=1, help="Fleets to take the mean of.")] = 3,
-    attempts_per_day: Annotated[int, typer.Option("--attempts-per-day", min=100)] = 300,
+    attempts_per_day: Annotated[int, typer.Option("--attempts-per-day", min=100, help="Size of each fleet.")] = 300,
     as_json: AsJson = False,
 ) -> None:
     """Accuracy on a hardware type that never ran, against the jobs run there first: planned, and at random."""

@@ -20,6 +20,9 @@ app = typer.Typer(help="The contract: events, topics and their schemas.", no_arg
 Against = Annotated[str, typer.Option(help="Git revision whose schemas must not be broken.")]
 
 
+Name = Annotated[str, typer.Argument(help="As `leap topics list` names it.")]
+
+
 @app.command("export")
 def export_command(against: Against = "HEAD") -> None:
     """Write the JSON Schemas, the AsyncAPI document and the page of events."""
@@ -43,7 +46,7 @@ def check_command(against: Against = "HEAD") -> None:
 
 
 @app.command()
-def show(topic: str) -> None:
+def show(topic: Name) -> None:
     """Print the declaration of a topic and the schema of its events."""
     declared = _topic(topic)
     typer.echo(yaml.safe_dump(msgspec.to_builtins(declared), sort_keys=False, width=110))
@@ -52,7 +55,7 @@ def show(topic: str) -> None:
 
 @app.command()
 def validate(
-    topic: str,
+    topic: Name,
     file: Annotated[
         typer.FileBinaryRead,
         typer.Argument(help="A .json file holds one event; any other, or - for standard input, one a line."),

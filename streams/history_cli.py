@@ -23,11 +23,13 @@ app = typer.Typer(no_args_is_help=True, help="Running statistics of finished att
 
 Target = Annotated[str, typer.Option(help="Prediction target.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Family = Annotated[str, typer.Argument(help="A family, or the name of any of its jobs.")]
+Backup = Annotated[Path, typer.Argument(help="Backup: gzipped JSON lines, some 80 bytes a family.")]
 NEAREST = 5
 
 
 @app.command()
-def show(family: str, target: Target = THROUGHPUT, as_json: Json = False) -> None:
+def show(family: Family, target: Target = THROUGHPUT, as_json: Json = False) -> None:
     """What is known of a family, over all hardware and on each type; a job's name does as well."""
     from streams.observations import Key
 
@@ -50,7 +52,7 @@ def show(family: str, target: Target = THROUGHPUT, as_json: Json = False) -> Non
 
 
 @app.command()
-def backup(file: Path) -> None:
+def backup(file: Backup) -> None:
     """Write all statistics to a file from which they can be restored, while workers go on."""
     from streams.history_backup import write_backup
 
@@ -65,7 +67,7 @@ def rebuild() -> None:
 
 
 @app.command()
-def restore(file: Path) -> None:
+def restore(file: Backup) -> None:
     """Fill the store from a backup, catch up with the topic, then switch to the result."""
     _rebuild(file)
 

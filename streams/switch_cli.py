@@ -23,7 +23,7 @@ Answer = TypeVar("Answer")
 @app.command("set")
 def set_switch(
     model_type: ModelType,
-    mode: Annotated[Literal["on", "off", "shadow"], typer.Argument()],
+    mode: Annotated[Literal["on", "off", "shadow"], typer.Argument(help="In force within seconds.")],
     percentage: Annotated[float, typer.Option(min=0, max=100, help="Share of families that `on` reaches.")] = 100.0,
     objective: Annotated[Objective | None, typer.Option(help="How to rank where the job does not say.")] = None,
     by: Annotated[str | None, typer.Option(help="Who changes it; the user of this machine by default.")] = None,

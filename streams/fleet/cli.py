@@ -16,8 +16,8 @@ from streams.fleet.plots import write_plots
 app = typer.Typer(no_args_is_help=True, help="The simulated fleet: its statistics, its events.")
 
 Seed = Annotated[int, typer.Option(min=0, help="Draws everything.")]
-Days = Annotated[int, typer.Option(min=1, max=400)]
-Attempts = Annotated[int, typer.Option("--attempts-per-day", min=10, max=1_000_000)]
+Days = Annotated[int, typer.Option(min=1, max=400, help="Days of the fleet.")]
+Attempts = Annotated[int, typer.Option("--attempts-per-day", min=10, max=1_000_000, help="Size of the fleet.")]
 
 
 @app.command()
