@@ -1,18 +1,11 @@
 """One family on one problem, in a process of its own, so that memory and CPU seconds are its own."""
 
-import os
-import resource
-import sys
-import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 from typing import Any
 
 import msgspec
@@ -25,6 +18,7 @@ from retrainer.ablation.families import FAMILIES
 from retrainer.ablation.family import Context, Estimator
 from retrainer.ablation.importance import importance
 from retrainer.ablation.problem import Source
+from retrainer.ablation.process import Meter, end_with_parent
 from retrainer.ablation.truth import Truth, truth_of
 from retrainer.evaluate import Scores
 
@@ -177,48 +171,3 @@ def size(estimator: Estimator) -> int:
     with TemporaryDirectory() as folder:
         estimator.save(Path(folder))
         return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
-
-
-def end_with_parent() -> None:
-    """A process whose parent was killed would fit on, and beside the run that goes on in its place."""
-    parent = parent_process()
-
-    def wait() -> None:
-        if parent:
-            parent.join()
-            os._exit(1)
-
-    Thread(target=wait, daemon=True).start()
-
-
-@dataclass
-class Meter:
-    """Adds up CPU and wall-clock seconds of the blocks that it is around, and keeps their peak of memory."""
-
-    cpu_s: float = 0.0
-    wall_s: float = 0.0
-    peak_mib: float = 0.0
-
-    def __enter__(self) -> "Meter":
-        self._wall, self._cpu = time.monotonic(), _cpu_s()
-        if sys.platform == "linux":
-            with suppress(OSError):  # where a container forbids it, the peak is that of the whole process
-                Path("/proc/self/clear_refs").write_text("5")
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.cpu_s += _cpu_s() - self._cpu
-        self.wall_s += time.monotonic() - self._wall
-        self.peak_mib = max(self.peak_mib, _peak_mib())
-
-
-def _cpu_s() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
-
-
-def _peak_mib() -> float:
-    if sys.platform == "linux":
-        status = Path("/proc/self/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS counts bytes
