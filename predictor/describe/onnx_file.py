@@ -67,6 +67,8 @@ def describe(path: Path, sizes: Mapping[str, int]) -> ModelDefinition:
         return _Reading(model.graph, path.stem, batch).definition()
     except NotDescribed as error:
         raise NotDescribed(f"{path}: {error}") from None
+    except TypeError as error:  # protobuf gives names that are not UTF-8 as bytes
+        raise NotDescribed(f"{path}: a name is not text: {error}") from None
 
 
 def _check(model: ModelProto) -> None:
@@ -156,6 +158,8 @@ class _Reading:
                 self._add(node)
             except Unknown as error:
                 raise NotDescribed(f"{_place(node)}: {error}") from None
+            except (LookupError, StopIteration, ValueError) as error:
+                raise NotDescribed(f"{_place(node)}: an input, dimension or attribute is missing: {error}") from None
         most = max(self.values, key=lambda each: self.values[each], default=TensorProto.FLOAT)
         self.made.precision = PRECISIONS[most]
         return self.made.definition()
@@ -165,7 +169,7 @@ class _Reading:
         outputs = [self.tensors.get(name, Tensor()) for name in node.output if name]
         read = [name for name in dict.fromkeys(node.input) if name not in self.constant]
         from_table = node.op_type == "Gather" and node.input[0] in self.constant
-        moved = [*outputs, *outputs] if from_table else [*(self.tensors[name] for name in read), *outputs]
+        moved = [*outputs, *outputs] if from_table else [*(self.tensors.get(name, Tensor()) for name in read), *outputs]
         operator = Operator(
             kind=kind(node.op_type, from_table),
             name=(node.name or node.output[0])[:512],

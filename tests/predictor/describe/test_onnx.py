@@ -217,6 +217,18 @@ def _strange(model: onnx.ModelProto) -> None:
     model.opset_import.add(domain="com.example", version=1)
 
 
+def _too_few(model: onnx.ModelProto) -> None:
+    node = model.graph.node[1]
+    node.op_type = "Einsum"
+    model.graph.ClearField("output")
+    model.graph.output.append(helper.make_tensor_value_info("z", FLOAT, None))
+
+
+def _not_text(model: onnx.ModelProto) -> None:
+    node = model.graph.node[1]
+    model.graph.node[1].ParseFromString(node.SerializeToString().replace(b"Relu", b"R\xffxx"))
+
+
 def _misfit(model: onnx.ModelProto) -> None:
     model.graph.initializer[0].dims[:] = [4, 8]
 
@@ -234,6 +246,8 @@ def _misfit(model: onnx.ModelProto) -> None:
         (_negative, "dimension 1 is not from 1 to"),
         (_strange, "operators of 'com.example' are not known"),
         (_misfit, "shapes do not fit"),
+        (_too_few, "shapes do not fit|is missing"),
+        (_not_text, "a name is not text"),
     ],
 )
 def test_what_cannot_be_described_is_refused(
@@ -261,6 +275,21 @@ def test_weights_beside_the_file_are_never_opened(tmp_path: Path) -> None:
 
     model = describe(hostile(outside, tmp_path), {})
     assert model.operators[0].parameters == 8 * 2**36
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 255)), min_size=1, max_size=20))
+def test_a_damaged_file_is_described_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]]
+) -> None:
+    data = bytearray((LIGHT / "light_zfnet512.onnx").read_bytes())
+    for place, value in changes:
+        data[place % len(data)] = value
+    path = tmp_path_factory.getbasetemp() / "damaged.onnx"
+    path.write_bytes(data)
+    try:
+        assert describe(path, {}).operators
+    except NotDescribed as refused:
+        assert "damaged.onnx" in str(refused)
 
 
 @given(st.binary(max_size=200))
