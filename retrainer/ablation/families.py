@@ -45,6 +45,13 @@ def _on_text(kind: str, context: Context) -> Estimator:
     return made(encoder.load(Path(context.options["encoder"])), context.seed)
 
 
+def _tuned_text(context: Context) -> Estimator:
+    from retrainer.ablation.lora import TunedTextNetwork  # extra [ablation], and PyTorch
+
+    rank, epochs = (int(context.options.get(name, usual)) for name, usual in (("rank", "8"), ("epochs", "1")))
+    return TunedTextNetwork(Path(context.options["encoder"]), rank, epochs, context.seed)
+
+
 def _generative(context: Context) -> Estimator:
     from retrainer.ablation import generative
 
@@ -99,6 +106,14 @@ _ALL = (
         "ONNX Runtime and the encoder",
         lambda context: _on_text("TextTrees", context),
         options=_ENCODER,
+        needs=("encoder",),
+    ),
+    Family(
+        "text-lora",
+        "text-network, its encoder tuned through low-rank adapters",
+        "JAX, PyTorch and the encoder",
+        _tuned_text,
+        options=_ENCODER | {"rank": "of the adapters, 8 by default", "epochs": "passes over the rows, 1 by default"},
         needs=("encoder",),
     ),
     Family(

@@ -1,6 +1,7 @@
 """Models of language: a job as text, an encoder that computes what its reference does, and what learns from it."""
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from predictor.features.matrix import Matrix
 from retrainer.ablation import networks
 from retrainer.ablation.encoder import load
+from retrainer.ablation.generative import load as load_generator
 from retrainer.ablation.language import TextNetwork, TextTrees
 from retrainer.ablation.problem import FleetSource, Problem
 from retrainer.ablation.text import texts
@@ -74,6 +76,15 @@ def test_a_vector_does_not_depend_on_what_is_encoded_beside_it(tmp_path: Path) -
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a folder with a Hugging Face model is expected"):
         load(tmp_path)
+
+
+def test_what_other_encoders_need_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    (tmp_path / "config.json").write_text('{"model_type": "qwen3"}')
+    with pytest.raises(ValueError, match="needs torch; run: pip install torch transformers"):
+        load(tmp_path)
+    with pytest.raises(ValueError, match="needs torch; run: pip install torch transformers"):
+        load_generator(tmp_path)
 
 
 @pytest.fixture(scope="module")
