@@ -28,6 +28,8 @@ class Row:
         How often it struck.
     deaths
         Exit status of workers to how many ended with it; -9 is killed.
+    rewound
+        How often a worker found that the store had lost something.
     in_flight
         Most events that were sent and not committed by all groups when it struck.
     seconds
@@ -42,6 +44,7 @@ class Row:
     events: int
     times: int
     deaths: dict[int, int]
+    rewound: int
     in_flight: int
     seconds: float
     recovered_s: float
@@ -83,8 +86,8 @@ def run(fault: Fault, running: Services, folder: Path, count: int, rate: float, 
         seconds, peak = time.monotonic() - began, setting.workers.peak_mib()
     stream = itertools.chain(events(count), setting.extra)
     verdict = judge(setting.settings, stream, setting.refused)
-    deaths = dict(setting.workers.ended)
-    return Row(fault.name, count, times, deaths, setting.in_flight, seconds, recovered_s, peak, verdict)
+    deaths, rewound = dict(setting.workers.ended), setting.workers.logged("what was committed is lost")
+    return Row(fault.name, count, times, deaths, rewound, setting.in_flight, seconds, recovered_s, peak, verdict)
 
 
 def _strike(fault: Fault, setting: Scene) -> int:

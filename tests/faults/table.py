@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from tests.faults.run import Row
 
 HEAD = (
-    "fault", "events", "times", "killed", "in flight", "lost", "doubled", "wrong", "unanswered", "no opinion",
-    "unjoined", "gaps", "misplaced", "s", "s to recover", "MiB",
+    "fault", "events", "times", "killed", "rewound", "in flight", "lost", "doubled", "wrong", "unanswered",
+    "no opinion", "unjoined", "gaps", "misplaced", "s", "s to recover", "MiB",
 )  # fmt: skip
 
 
@@ -18,7 +18,8 @@ def table(rows: Sequence[Row]) -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     found = row.verdict
-    counts = (row.events, row.times, row.deaths.get(-9, 0), row.in_flight, found.lost, found.doubled, found.wrong)
-    rest = (found.unanswered, found.no_opinion.total(), found.unjoined, found.gaps, found.misplaced)
-    cells = [*map(str, counts), *map(str, rest), f"{row.seconds:.0f}", f"{row.recovered_s:.1f}", f"{row.peak_mib:.0f}"]
-    return row.fault, *cells
+    struck = row.events, row.times, row.deaths.get(-9, 0), row.rewound, row.in_flight
+    counted = found.lost, found.doubled, found.wrong, found.unanswered, found.no_opinion.total()
+    rest = found.unjoined, found.gaps, found.misplaced
+    numbers = map(str, struck + counted + rest)
+    return row.fault, *numbers, f"{row.seconds:.0f}", f"{row.recovered_s:.1f}", f"{row.peak_mib:.0f}"

@@ -58,6 +58,10 @@ class Workers:
         """Largest resident memory that any of those that run has had."""
         return max(worker.peak_mib() for worker in self._running)
 
+    def logged(self, event: str) -> int:
+        """How often all have logged something."""
+        return sum(log.read_text().count(event) for log in self._folder.glob("*.log"))
+
     @contextmanager
     def running(self, counts: dict[str, int]) -> Iterator[None]:
         """Start so many of each kind; stop all at the end of the block."""

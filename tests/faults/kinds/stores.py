@@ -26,12 +26,15 @@ def emptied(scene: Scene) -> None:
 
 
 def failed_over(scene: Scene) -> None:
-    """The replica is cut off for a moment, so it lacks what its primary has acknowledged when it takes over."""
+    """The replica's link is cut until its primary dies, so it lacks what was acknowledged meanwhile and takes over."""
     cluster = scene.services.cluster
     primary = scene.rng.choice([node for node in cluster.nodes if node.role() == "master"])
-    with cluster.replica_of(primary).paused():
-        time.sleep(scene.rng.uniform(0.3, 0.8))
-        scene.count()
+    scene.count()
+    with primary.client() as client:
+        until = time.monotonic() + scene.rng.uniform(0.5, 1.5)
+        while time.monotonic() < until:
+            client.execute_command("CLIENT KILL", "TYPE", "replica")
+            time.sleep(0.01)
         primary.kill()
     while sum(node.role() == "master" for node in cluster.nodes if node is not primary) < 3:
         time.sleep(0.05)
