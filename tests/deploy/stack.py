@@ -35,16 +35,16 @@ SERVICES = ("topics", *WORKERS)
 QUICK = {"LEAP_KAFKA_HEARTBEAT_INTERVAL_MS": "200", "LEAP_KAFKA_RECONNECT_BACKOFF_MAX_MS": "300"}
 
 
-def faster(rules: str) -> str:
-    """Rules with every duration, and every age in seconds of three digits, divided by `FASTER`.
+def faster(rules: str, times: int = FASTER) -> str:
+    """Rules with every duration, and every age in seconds of three digits, divided.
 
     Examples
     --------
     >>> faster("rate(x[10m]) > 5\\nfor: 2m\\nage > 300 and y > 36 * 3600")
     'rate(x[5000ms]) > 5\\nfor: 1000ms\\nage > 2.5 and y > 36 * 3600'
     """
-    shorter = re.sub(r"(?<=[\[ ])(\d+)m\b", lambda found: f"{int(found[1]) * 60_000 // FASTER}ms", rules)
-    return re.sub(r"(?<=> )(\d{3,})\b", lambda found: f"{int(found[1]) / FASTER:g}", shorter)
+    shorter = re.sub(r"(?<=[\[ ])(\d+)m\b", lambda found: f"{int(found[1]) * 60_000 // times}ms", rules)
+    return re.sub(r"(?<=> )(\d{3,})\b", lambda found: f"{int(found[1]) / times:g}", shorter)
 
 
 @dataclass
@@ -152,8 +152,8 @@ class Stack:
 
 
 @contextmanager
-def running(folder: Path, scrape_s: float = SCRAPE_S) -> Iterator[Stack]:
-    """Run broker, store and Prometheus, which scrapes so often; topics are there, the services of Leap are not."""
+def running(folder: Path, scrape_s: float = SCRAPE_S, times: int = FASTER) -> Iterator[Stack]:
+    """Run broker, store and Prometheus, with so much faster rules; topics are there, the services of Leap are not."""
     with ExitStack() as stack:
         listen, beside = free_port(), free_port()
         broker = stack.enter_context(Proxy("127.0.0.1", listen))
@@ -166,18 +166,18 @@ def running(folder: Path, scrape_s: float = SCRAPE_S) -> Iterator[Stack]:
             {"LEAP_KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{beside}", "LEAP_REDIS_URL": redis}
         )
         targets = [f"127.0.0.1:{ports[name]}" for name in WORKERS]
-        url = stack.enter_context(prometheus(folder / "prometheus", targets, scrape_s))
+        url = stack.enter_context(prometheus(folder / "prometheus", targets, scrape_s, times))
         found = Stack(folder, settings, broker, stores, ports, url)
         assert found.once("topics").startswith(f"{len(load_topics())} created")
         yield found
 
 
 @contextmanager
-def prometheus(folder: Path, targets: list[str], scrape_s: float) -> Iterator[str]:
+def prometheus(folder: Path, targets: list[str], scrape_s: float, times: int) -> Iterator[str]:
     """Run Prometheus by the command and configuration of its service, faster, for these targets; yields its URL."""
     folder.mkdir(parents=True)
     source = ROOT / "deploy" / "prometheus"
-    (folder / "alerts.yml").write_text(faster((source / "alerts.yml").read_text()))
+    (folder / "alerts.yml").write_text(faster((source / "alerts.yml").read_text(), times))
     config = yaml.safe_load((source / "prometheus.yml").read_text())
     config["global"] = dict.fromkeys(("scrape_interval", "evaluation_interval"), f"{scrape_s * 1000:.0f}ms")
     config["global"]["scrape_timeout"] = config["global"]["scrape_interval"]
