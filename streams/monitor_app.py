@@ -45,6 +45,13 @@ STOP_S = 10.0
 TYPES: dict[str, type[Part]] = {PREFERENCES: PreferenceList, ALLOCATED: JobAllocated, COMPLETED: JobCompleted}
 
 
+class MemoryApp(faust.App):
+    """An app that keeps nothing on disk; Faust would make folders in the working directory all the same."""
+
+    def _create_directories(self) -> None:
+        pass
+
+
 class LiveMonitor:
     """One monitor and what is told of it.
 
@@ -106,7 +113,7 @@ class LiveMonitor:
 
     def app(self) -> faust.App:
         """The Faust app, to be started in a running event loop."""
-        app = faust.App(
+        app = MemoryApp(
             self._settings.topic(WORKER),
             broker=[f"kafka://{server}" for server in self._settings.bootstrap_servers.split(",")],
             broker_credentials=credentials(self._settings.kafka),

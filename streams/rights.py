@@ -52,7 +52,7 @@ ROLES = {
     ),
     "ranking": Role("ranking worker", groups=("ranking",), commands=("get",), keys=("%R~:{switches}:current",)),
     "monitor": Role("live monitor", groups=("monitor", "range-*")),
-    "retrainer": Role("retrainer", groups=("retrainer",), commands=("get", "hgetall"), keys=("%R~:history:*",)),
+    "retrainer": Role("retrainer", groups=("retrainer",), commands=("get", "mget", "hgetall"), keys=("%R~:history:*",)),
     "operator": Role(
         "operator",
         groups=("range-*", "history", "joiner", "ranking"),  # whose lag the doctor asks for
