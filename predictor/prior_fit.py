@@ -6,17 +6,18 @@ from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from threadpoolctl import threadpool_limits
 
 from predictor.blocks import part_of, shared_posterior
 from predictor.jobs import Floats, HardwareTable, Indices
 from predictor.kernel import COLUMNS, Encoding, Rows, compress
+from predictor.noise import reweighted
 from predictor.prior import Prior, PriorEstimate
+from predictor.terms import hardware_kernels, kernel_of, terms
 from predictor.units import Units, aggregate
-from predictor.variances import hardware_kernels, kernel_of, learn, terms
+from predictor.variances import learn
 from schemas.hardware import SPECIFICATIONS
 
-#: Degrees of freedom of the noise: a few measurements are far off, and must not bend what is near them.
-FREEDOM = 3.0
 #: Configurations of a model type, on average, that variances are learned from.
 LEAST_OF_A_MODEL = 20
 
@@ -54,7 +55,7 @@ class StructuredPrior(BaseEstimator):
         hardware: HardwareTable,
         extras: Sequence[str] = (),
         landmarks: int = 128,
-        learned_from: int = 800,
+        learned_from: int = 4000,
         variances: Floats | None = None,
         steps: int = 40,
         reweightings: int = 3,
@@ -67,6 +68,7 @@ class StructuredPrior(BaseEstimator):
         self.steps = steps
         self.reweightings = reweightings
 
+    @threadpool_limits.wrap(limits=1)
     def fit(self, rows: Rows, y: Floats) -> Self:
         """Learn from rows (see `Encoding.points`) and (n,) ln throughput."""
         self.encoding_ = _encode(rows, self.hardware, self.extras)
@@ -119,9 +121,8 @@ class StructuredPrior(BaseEstimator):
             for part, sums in zip(parts, solved, strict=True):
                 residual, variance = part.fitted(sums, weights, root)
                 given = noise[part.rows] * sums.weight
-                off = (given * residual) ** 2 + noise[part.rows] * (1 - given * (1 - variance * sums.weight))
-                scale = (FREEDOM + off / base[part.rows]) / (FREEDOM + 1)
-                noise[part.rows] = base[part.rows] * np.clip(scale, 0.5, 1e4)
+                square = (given * residual) ** 2 + noise[part.rows] * (1 - given * (1 - variance * sums.weight))
+                noise[part.rows] = reweighted(base[part.rows], square)
         trained = np.zeros(len(self.encoding_.hardware) + 1, dtype=bool)
         trained[units.points.hardware] = True
         return Prior(

@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from predictor.jobs import Floats, Indices
 from predictor.kernel import Rows
 from predictor.keys import find, hashed, key_hashes
+from predictor.noise import reweighted
 from predictor.process import FADING_DAYS, KEYS, MAX_KEYS, FamilyProcess, Variances
 from predictor.snapshot import Hashes
 from predictor.units import codes, grouped_median
@@ -18,8 +19,7 @@ from predictor.units import codes, grouped_median
 MOST_UNITS = 250
 #: Families, and latest units of each, that variances are learned from.
 LEARNED_FAMILIES, LEARNED_UNITS = 250, 100
-#: Degrees of freedom of the noise: a slow run must not bend what its family is thought to reach.
-FREEDOM = 3.0
+#: Times that the noise is taken anew: a slow run must not bend what its family is thought to reach.
 REWEIGHTINGS = 3
 #: Beyond this a residual teaches nothing about variances, in ln throughput.
 CLIP = 1.5
@@ -146,8 +146,7 @@ def _dual(units: _Units, variances: Variances) -> Floats:
         inverse = np.linalg.inv(covariance + np.diag(noise))
         dual = inverse @ units.y
         if step < REWEIGHTINGS:
-            off = np.square(noise * dual) + noise * (1.0 - noise * np.diag(inverse))
-            noise = base * np.clip((FREEDOM + off / base) / (FREEDOM + 1.0), 0.5, 1e4)
+            noise = reweighted(base, np.square(noise * dual) + noise * (1.0 - noise * np.diag(inverse)))
     return np.asarray(dual)
 
 

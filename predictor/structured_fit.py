@@ -6,6 +6,7 @@ from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from threadpoolctl import threadpool_limits
 
 from predictor.experts import ExactHistory
 from predictor.gate import Gate
@@ -65,7 +66,7 @@ class StructuredRecipe(BaseEstimator):
         landmarks: int = 128,
         folds: int = 3,
         rehearsed_days: int = 3,
-        learn_every: float = 120.0,
+        learn_every: float = 30.0,
         warm_start: bool = False,
     ) -> None:
         self.hardware = hardware
@@ -76,6 +77,7 @@ class StructuredRecipe(BaseEstimator):
         self.learn_every = learn_every
         self.warm_start = warm_start
 
+    @threadpool_limits.wrap(limits=1)  # thousands of small systems: threads would wait for one another
     def fit(self, rows: Rows, y: Floats) -> Self:
         """Learn from rows (see `Structured.estimate`) and (n,) ln throughput."""
         day = np.floor(np.asarray(rows["day"], dtype=float))
@@ -95,8 +97,7 @@ class StructuredRecipe(BaseEstimator):
             self.rehearsal_, self.gate_ = Rehearsal.empty(), UNTAUGHT
             for rehearsed in np.unique(day)[1:][-self.rehearsed_days :]:
                 past = np.flatnonzero(day < rehearsed)
-                earlier = self._prior(self.variances_, 0).fit(_take(rows, past), y[past])
-                self._rehearse(self._model(earlier, _take(rows, past), y[past]), rows, y, day == rehearsed)
+                self._rehearse(self.conditioned(_take(rows, past), y[past]), rows, y, day == rehearsed)
         if not going_on or len(self.rehearsal_.y) >= self.taught_ * RETAUGHT:
             self.gate_, self.taught_ = fit_gate(self.rehearsal_, self.gate_), len(self.rehearsal_.y)
         self.model_ = self._model(prior, rows, y)
@@ -109,6 +110,10 @@ class StructuredRecipe(BaseEstimator):
     def estimate(self, rows: Rows) -> Estimate:
         """See `Structured.estimate`."""
         return self.model_.estimate(rows)
+
+    def conditioned(self, rows: Rows, y: Floats) -> Structured:
+        """The serving form over other rows, with variances and gate as they were learned."""
+        return self._model(self._prior(self.variances_, 0).fit(rows, y), rows, y)
 
     def _prior(self, variances: Floats | None, steps: int) -> StructuredPrior:
         return StructuredPrior(self.hardware, self.extras, self.landmarks, variances=variances, steps=steps)

@@ -1,7 +1,9 @@
-"""Which terms the structured prior sums, and their variances by marginal likelihood.
+"""Variances of the structured prior's terms by marginal likelihood.
 
-Every term is a fixed kernel with one unknown variance, so the likelihood's gradient is one product with a stack of
-matrices. A weak log-normal prior keeps a variance that the rows say nothing about from running away.
+Model types depend on one another through the finite features of the shared part alone, so the likelihood is one small
+block per model type and a matrix of the size of those features: cost grows with the squares of the configurations of
+each model type, not of all. Every term is a fixed kernel with one unknown variance, so the gradient is one product
+with a stack of matrices. A log-normal prior keeps variances that the rows say little about where they are expected.
 """
 
 from collections.abc import Sequence
@@ -13,88 +15,19 @@ from scipy.linalg import LinAlgError, cholesky
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
-from predictor.jobs import Floats, Names
-from predictor.kernel import Kernel, Points, Shared
+from predictor.jobs import Floats
+from predictor.kernel import Kernel, Points
+from predictor.noise import reweighted
+from predictor.terms import Term
 from predictor.units import Units
 
-#: Weak prior of a ln variance, and of the two noises (common, and falling with repeats).
-PRIOR_MEAN, PRIOR_NOISE, PRIOR_DEVIATION = float(np.log(0.01)), float(np.log(1e-3)), 2.5
+#: Deviation of the ln variances of terms from what is expected.
+DEVIATION = 0.6
+#: Expected variance of the two noises (common, and falling with repeats), and deviation of its logarithm: rows tell.
+EXPECTED_NOISE, NOISE_DEVIATION = 1e-3, 2.5
 BOUNDS = (-14.0, 4.0)
-LINEAR = 0.0
-
-Along = tuple[tuple[str, float], ...]
-
-
-@dataclass(frozen=True)
-class Term:
-    """One kernel: over hardware (a name of `hardware_kernels`) times decays along columns, per model or shared."""
-
-    hardware: str
-    along: Along = ()
-    shared: bool = False
-
-
-_ACCELERATORS, _BATCH = ("accelerators", 4.0), ("batch_per_accelerator", 3.0)
-_YEARS = ("years", 2.0)
-_EXACT: Along = (("accelerators", 0.01), ("batch_per_accelerator", 0.01))
-_ALONG: tuple[Along, ...] = (
-    (_ACCELERATORS,),
-    (_BATCH,),
-    (_ACCELERATORS, _BATCH),
-    (("trainers", 3.0),),
-    (("accelerators_per_trainer", 2.0),),
-    (_YEARS,),
-    (_YEARS, _ACCELERATORS),
-)
-
-
-def terms(extras: Sequence[str]) -> tuple[Term, ...]:
-    """The terms for rows with these further numeric columns."""
-    shared = ("any", "same", "vendor", "similar", "peak", "bandwidth")
-    found = [Term(hardware, shared=True) for hardware in shared]
-    found += [Term("any", ((column, LINEAR),), shared=True) for column in (_ACCELERATORS[0], _BATCH[0], "years")]
-    found += [Term(hardware) for hardware in (*shared, "memory")]
-    found += [Term("any", ((column, LINEAR),)) for column in (_ACCELERATORS[0], _BATCH[0])]
-    found += [Term(hardware, along) for along in _ALONG for hardware in ("any", "same", "similar")]
-    found += [Term("any", (("years", 2.7),)), Term("same", _EXACT), Term("same", (*_EXACT, ("years", 0.55)))]
-    found += [Term("any", ((extra, 1.0),)) for extra in extras]
-    return tuple(found)
-
-
-def kernel_of(
-    chosen: Sequence[Term], variances: Floats, tables: dict[str, Floats], columns: Sequence[str], centre: Floats
-) -> tuple[Kernel, Shared]:
-    """The serving form of terms with their variances.
-
-    Parameters
-    ----------
-    tables
-        Hardware kernels by name, (h + 1, h + 1) each.
-    """
-    weighted = list(zip(chosen, variances, strict=False))
-    factors = sorted({factor for term in chosen if not term.shared for factor in term.along})
-    groups = list(dict.fromkeys(term.along for term in chosen if not term.shared))
-    kernel = Kernel(
-        tables=np.stack(
-            [
-                sum((v * tables[t.hardware] for t, v in weighted if not t.shared and t.along == along), np.zeros(1))
-                for along in groups
-            ]
-        ),
-        column=np.array([columns.index(name) for name, _ in factors], dtype=np.intp),
-        length=np.array([length for _, length in factors]),
-        member=np.array([[factor in along for factor in factors] for along in groups]),
-        centre=centre,
-    )
-    common = sum((v * tables[t.hardware] for t, v in weighted if t.shared and not t.along), np.zeros(1))
-    linear = [(columns.index(t.along[0][0]), np.sqrt(v)) for t, v in weighted if t.shared and t.along]
-    jitter = 1e-9 * np.trace(common) * np.eye(len(common))
-    return kernel, Shared(
-        hardware=np.linalg.cholesky(common + jitter),
-        column=np.array([column for column, _ in linear], dtype=np.intp),
-        weight=np.array([weight for _, weight in linear]),
-        centre=centre,
-    )
+#: Times that the noise of each configuration is taken anew, and steps to that.
+REWEIGHTINGS, STEPS = 2, 3
 
 
 def learn(
@@ -111,74 +44,161 @@ def learn(
     Parameters
     ----------
     units
-        Configurations to learn from; cost grows with the cube of their number.
+        Configurations to learn from.
     start
-        Variances of an earlier fit of the same terms; the prior's where None.
+        Variances of an earlier fit of the same terms; those expected where None.
+    steps
+        Most steps of the optimiser between two reweightings of the noise.
     """
-    stack = np.stack([_matrix(term, tables, columns, centre, units.points) for term in chosen])
-    stack = stack.reshape(len(chosen), -1)
-    y = units.y - units.y.mean()
-    size, noises = len(y), np.column_stack((np.ones(len(y)), 1 / units.count))
-    middle = np.append(np.full(len(chosen), PRIOR_MEAN), [PRIOR_NOISE, PRIOR_NOISE])
+    likelihood = _Likelihood(chosen, tables, columns, centre, units)
+    expected = np.log([*(term.expected for term in chosen), EXPECTED_NOISE, EXPECTED_NOISE])
+    deviation = np.array([*(DEVIATION for _ in chosen), NOISE_DEVIATION, NOISE_DEVIATION])
 
     def objective(logs: Floats) -> tuple[float, Floats]:
-        v = np.exp(logs)
-        covariance = (v[:-2].astype(np.float32) @ stack).reshape(size, size).astype(float)
-        covariance[np.diag_indices(size)] += noises @ v[-2:]
+        off = (logs - expected) / deviation
         try:
-            root = cholesky(covariance, lower=True)
+            loss, gradient = likelihood(np.exp(logs))
         except LinAlgError:  # float32 sums: not positive definite once the noise is all but gone
             return 1e10, np.zeros_like(logs)
-        inverse = dpotri(root, lower=1)[0]
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T
-        solved = inverse @ y
-        outer = (inverse - np.outer(solved, solved)).astype(np.float32)
-        gradient = np.concatenate((stack @ outer.ravel(), np.diag(outer) @ noises)) * v / 2
-        off = (logs - middle) / PRIOR_DEVIATION
-        loss = y @ solved / 2 + np.log(np.diag(root)).sum() + off @ off / 2
-        return float(loss), gradient + off / PRIOR_DEVIATION
+        return loss + float(off @ off) / 2, gradient * np.exp(logs) + off / deviation
 
-    first = middle if start is None else np.log(start)
-    found = minimize(
-        objective, first, jac=True, method="L-BFGS-B", bounds=[BOUNDS] * len(first), options={"maxiter": steps}
-    )
-    return np.exp(found.x)
+    logs = expected if start is None else np.log(start)
+    for left in reversed(range(REWEIGHTINGS + 1)):
+        logs = minimize(
+            objective, logs, jac=True, method="L-BFGS-B", bounds=[BOUNDS] * len(logs), options={"maxiter": steps}
+        ).x
+        for _ in range(STEPS * (left > 0)):
+            likelihood.reweigh(np.exp(logs))
+    return np.exp(logs)
 
 
-def hardware_kernels(numbers: Floats, listed: NDArray[np.bool_], vendor: Names) -> dict[str, Floats]:
-    """Covariance of unit variance between (h + 1) hardware types, the last of them unknown.
+@dataclass
+class _Group:
+    """(n,) configurations of one model type.
 
-    Parameters
+    Attributes
     ----------
-    numbers
-        (h + 1, 5) ln peak, bandwidth, interconnect, power and memory, standardised; 0 where not known.
-    listed
-        (h + 1,) whether anything is known.
-    vendor
-        (h + 1,) names; None where not known.
+    stack
+        (terms, n * n) float32, one matrix per term of the model type's own process.
+    shared
+        (n, d) hardware type as zeros and a one, then the linear columns of the shared part.
+    y
+        (n,) centred targets.
+    noises
+        (n, 2) share of the two noises.
+    scale
+        (n,) what the noise of each is multiplied with.
     """
-    same = np.eye(len(numbers))
-    apart = np.square(numbers[:, None, :4] - numbers[None, :, :4]).sum(axis=2)
-    similar = np.where(listed[:, None] & listed[None, :], np.exp(-apart / 2), same)
-    alike = np.array([[a is not None and a == b for b in vendor] for a in vendor], dtype=float)
-    linear = {
-        name: np.outer(numbers[:, i], numbers[:, i]) for i, name in ((0, "peak"), (1, "bandwidth"), (4, "memory"))
-    }
-    return {"any": np.ones_like(same), "same": same, "vendor": np.maximum(alike, same), "similar": similar, **linear}
+
+    stack: NDArray[np.float32]
+    shared: Floats
+    y: Floats
+    noises: Floats
+    scale: Floats
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """Inverse of the covariance of a group's own process and noise, and its products with shared features and y."""
+
+    inverse: Floats
+    shared: Floats
+    y: Floats
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """All groups solved: what they say of the shared weights (`precision`, `moment`), and what these then are."""
+
+    loss: float
+    groups: list[_Solved]
+    precision: Floats
+    moment: Floats
+    weights: Floats
+    covariance: Floats
+
+
+class _Likelihood:
+    """Negative logarithm of the marginal likelihood of centred targets, and its gradient, at given variances."""
+
+    def __init__(
+        self, chosen: Sequence[Term], tables: dict[str, Floats], columns: Sequence[str], centre: Floats, units: Units
+    ) -> None:
+        self._own = [n for n, term in enumerate(chosen) if not term.shared]
+        self._over = [n for n, term in enumerate(chosen) if term.shared and not term.along]
+        self._linear = [n for n, term in enumerate(chosen) if term.shared and term.along]
+        types, hardware = np.unique(units.points.hardware, return_inverse=True)
+        self._types = len(types)
+        self._tables = np.stack([tables[chosen[n].hardware][np.ix_(types, types)] for n in self._over])
+        linear = [columns.index(chosen[n].along[0][0]) for n in self._linear]
+        shared = np.hstack((np.eye(len(types))[hardware], units.points.x[:, linear] - centre[linear]))
+        noises, y = np.column_stack((np.ones(len(units.y)), 1 / units.count)), units.y - units.y.mean()
+        self._groups = []
+        for model in np.unique(units.points.model):
+            rows = np.flatnonzero(units.points.model == model)
+            points = units.points.take(rows)
+            stack = np.stack([_matrix(chosen[n], tables, columns, centre, points) for n in self._own])
+            stack = stack.reshape(len(stack), -1)
+            self._groups.append(_Group(stack, shared[rows], y[rows], noises[rows], np.ones(len(rows))))
+
+    def __call__(self, variances: Floats) -> tuple[float, Floats]:
+        whole = self._solve(variances)
+        gradient = np.zeros_like(variances)
+        for group, one in zip(self._groups, whole.groups, strict=True):
+            dual = one.y - one.shared @ whole.weights
+            outer = one.inverse - one.shared @ whole.covariance @ one.shared.T - np.outer(dual, dual)
+            gradient[self._own] += group.stack @ outer.ravel().astype(np.float32)
+            gradient[-2:] += (np.diag(outer) * group.scale) @ group.noises
+        dual = whole.moment - whole.precision @ whole.weights
+        outer = whole.precision - whole.precision @ whole.covariance @ whole.precision - np.outer(dual, dual)
+        gradient[self._over] = np.tensordot(self._tables, outer[: self._types, : self._types], axes=2)
+        gradient[self._linear] = np.diag(outer)[self._types :]
+        return whole.loss, gradient / 2
+
+    def reweigh(self, variances: Floats) -> None:
+        """Take the noise of each configuration anew from how far off it is."""
+        whole = self._solve(variances)
+        for group, one in zip(self._groups, whole.groups, strict=True):
+            base = group.noises @ variances[-2:]
+            noise = base * group.scale
+            dual = one.y - one.shared @ whole.weights
+            inverse = np.diag(one.inverse) - ((one.shared @ whole.covariance) * one.shared).sum(axis=1)
+            group.scale = reweighted(base, np.square(noise * dual) + noise * (1 - noise * inverse)) / base
+
+    def _solve(self, variances: Floats) -> _Whole:
+        common = np.tensordot(variances[self._over], self._tables, axes=1)
+        common[np.diag_indices_from(common)] += 1e-9 * np.trace(common)
+        root = np.diag(np.sqrt(np.concatenate((np.zeros(self._types), variances[self._linear]))))
+        root[: self._types, : self._types] = np.linalg.cholesky(common)
+        own = variances[self._own].astype(np.float32)
+        loss, solved = 0.0, []
+        precision, moment = np.zeros_like(root), np.zeros(len(root))
+        for group in self._groups:
+            covariance = (own @ group.stack).reshape(len(group.y), -1).astype(float)
+            covariance[np.diag_indices_from(covariance)] += group.noises @ variances[-2:] * group.scale
+            lower = cholesky(covariance, lower=True)
+            inverse = dpotri(lower, lower=1)[0]
+            inverse = np.tril(inverse) + np.tril(inverse, -1).T
+            one = _Solved(inverse, inverse @ group.shared, inverse @ group.y)
+            solved.append(one)
+            loss += float(group.y @ one.y) / 2 + float(np.log(np.diag(lower)).sum())
+            precision += group.shared.T @ one.shared
+            moment += group.shared.T @ one.y
+        inner = np.eye(len(root)) + root.T @ precision @ root
+        posterior = root @ np.linalg.inv(inner) @ root.T
+        weights = posterior @ moment
+        loss += float(np.linalg.slogdet(inner)[1] - moment @ weights) / 2
+        return _Whole(loss, solved, precision, moment, weights, posterior)
 
 
 def _matrix(
     term: Term, tables: dict[str, Floats], columns: Sequence[str], centre: Floats, points: Points
 ) -> NDArray[np.float32]:
-    factors = term.along
     kernel = Kernel(
         tables=tables[term.hardware][None],
-        column=np.array([columns.index(name) for name, _ in factors], dtype=np.intp),
-        length=np.array([length for _, length in factors], dtype=float),
-        member=np.ones((1, len(factors)), dtype=bool),
+        column=np.array([columns.index(name) for name, _ in term.along], dtype=np.intp),
+        length=np.array([length for _, length in term.along], dtype=float),
+        member=np.ones((1, len(term.along)), dtype=bool),
         centre=centre,
     )
-    matrix = kernel(points, points)
-    if not term.shared:
-        matrix *= points.model[:, None] == points.model[None, :]
-    return matrix.astype(np.float32)
+    return kernel(points, points).astype(np.float32)

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from threadpoolctl import threadpool_limits
-
 from predictor.boosted import BoostedTrees
 from predictor.cascade import BinnedCascade
 from predictor.features.matrix import Matrix
@@ -52,8 +50,7 @@ class StructuredTraining:
         """See :class:`Recipe`; the matrix is not used."""
         pairs = data.pairs
         self._fitted = StructuredRecipe(pairs.table, extras=EXTRAS)
-        with threadpool_limits(1):  # thousands of small systems: threads would wait for one another
-            self._fitted.fit(rows_of(pairs.jobs, pairs.job, pairs.hardware_type), data.y)
+        self._fitted.fit(rows_of(pairs.jobs, pairs.job, pairs.hardware_type), data.y)
 
     def save(self, folder: Path) -> None:
         """See :class:`Recipe`."""

@@ -16,8 +16,8 @@ from predictor.prior import OUTSIDE, Prior
 from predictor.prior_fit import StructuredPrior
 from predictor.structured import Structured
 from predictor.structured_fit import StructuredRecipe, fold_of
+from predictor.terms import Term, kernel_of
 from predictor.units import aggregate, codes, grouped_median
-from predictor.variances import Term, kernel_of
 from schemas.hardware import load_catalog
 
 TABLE = HardwareTable(load_catalog())
@@ -40,11 +40,12 @@ def attempts(count: int, seed: int = 0, models: int = 6, days: int = 20) -> tupl
         "trainers": trainers,
         "accelerators": trainers * 8,
         "batch_size": batch,
+        "configuration": batch.view(np.uint64),
         "day": np.sort(rng.integers(days, size=count)).astype(float),
         "sequence_length": np.full(count, np.nan),
     }
     speed = np.array([SPEED[name] for name in hardware.tolist()])
-    truth = 3 + 1.5 * model + speed + 0.1 * (family - 1) + 0.9 * np.log(trainers * 8) + 0.3 * np.log(batch)
+    truth = 3 + 1.5 * (model % 6) + speed + 0.1 * (family - 1) + 0.9 * np.log(trainers * 8) + 0.3 * np.log(batch)
     return rows, truth + 0.02 * rng.standard_normal(count)
 
 
@@ -148,6 +149,17 @@ def test_few_rows_are_enough(count: int) -> None:
     rows, y = attempts(count)
     estimate = StructuredRecipe(TABLE).fit(rows, y).estimate(attempts(5, seed=5)[0])
     assert np.isfinite(estimate.combined.mean).all() and (estimate.combined.deviation > 0).all()
+
+
+def test_hundreds_of_model_types_and_a_number_that_nobody_states() -> None:
+    rows, y = attempts(1500, models=660)
+    asked, truth = attempts(400, seed=6, models=660)
+    prior = StructuredPrior(TABLE, ("sequence_length",), steps=5).fit(rows, y)
+    seen = np.isin(asked["model_type"], rows["model_type"])
+    estimate = prior.prior_.predict(asked)
+    np.testing.assert_array_equal(estimate.outside[:, OUTSIDE.index("model type")], ~seen)
+    assert np.isfinite(estimate.mean).all()
+    assert np.median(np.abs(estimate.mean - truth)[seen]) < 0.3  # 1.5 lie between one kind of model and the next
 
 
 def test_out_of_fold_prior_does_not_see_its_family() -> None:

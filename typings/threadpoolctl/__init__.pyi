@@ -1,7 +1,10 @@
 """What Leap uses of threadpoolctl."""
 
+from collections.abc import Callable
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 class threadpool_limits:
     def __init__(self, limits: int, user_api: Literal["openmp", "blas"] | None = None) -> None: ...
@@ -12,3 +15,7 @@ class threadpool_limits:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None: ...
+    @classmethod
+    def wrap(
+        cls, limits: int, user_api: Literal["openmp", "blas"] | None = None
+    ) -> Callable[[_Function], _Function]: ...
