@@ -26,6 +26,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("fleet", "streams.fleet.cli:app", "streams"),
     ("retrain", "retrainer.cli:retrain", "retrainer"),
     ("backtest", "retrainer.backtest_cli:backtest", "retrainer"),
+    ("holdout", "retrainer.backtest_cli:holdout", "retrainer"),
     ("ablate", "retrainer.ablation.cli:ablate", "retrainer"),
     ("replay", "retrainer.replay_cli:replay", "retrainer"),
     ("report", "retrainer.report_cli:report", "retrainer"),

@@ -39,16 +39,24 @@ class Backtest(msgspec.Struct, frozen=True):
     unseen: Scores | None
 
 
-def rows_of_jobs(jobs: Sequence[Job]) -> tuple[Rows, Floats]:
+class Beside(msgspec.Struct, frozen=True):
+    """Scores of a part of the attempts, by the recipe and by the chain of medians."""
+
+    recipe: Scores | None
+    chain: Scores | None
+
+
+def rows_of_jobs(jobs: Sequence[Job], extra: Sequence[str] = ()) -> tuple[Rows, Floats]:
     """Rows and (n,) ln throughput of mapped past jobs, in the order of submission; without a throughput they are left
-    out.
+    out. `extra` names further values of the launcher to take along as strings.
     """
     measured = [(job[0], job[2]) for job in jobs if job[2].measurements.get(THROUGHPUT, 0.0) > 0.0]
     measured.sort(key=lambda pair: pair[0].submitted_at)
     submitted = columns([submission for submission, _ in measured])
     ran_on = strings([completed.hardware_type for _, completed in measured])
     y = np.log([completed.measurements[THROUGHPUT] for _, completed in measured])
-    return rows_of(submitted, np.arange(len(measured)), ran_on), y
+    further = {name: strings([str(values.get(name, "")) for values in submitted.extra]) for name in extra}
+    return {**rows_of(submitted, np.arange(len(measured)), ran_on), **further}, y
 
 
 def rows_of_table(table: pd.DataFrame) -> tuple[Rows, Floats]:
@@ -104,6 +112,17 @@ def summary(rows: Rows, y: Floats, predicted: Floats) -> Backtest:
         return scores(np.exp(predicted[kept]), np.exp(y[kept]))
 
     return Backtest(all=of(scored), seen=of(scored & known), unseen=of(scored & ~known))
+
+
+def beside(part: NDArray[Any], y: Floats, predicted: Floats, chained: Floats) -> dict[str, Beside]:
+    """Scores of what `walk` predicted, by the name of each attempt's part, in the order of the names."""
+    measured = np.exp(y)
+
+    def of(values: Floats, kept: NDArray[np.bool_]) -> Scores | None:
+        return scores(np.exp(values[kept]), measured[kept])
+
+    parts = {str(name): (part == name) & ~np.isnan(predicted) for name in np.unique(np.asarray(part, dtype=str))}
+    return {name: Beside(of(predicted, kept), of(chained, kept)) for name, kept in parts.items() if kept.any()}
 
 
 def seen(rows: Rows) -> NDArray[np.bool_]:

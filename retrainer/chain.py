@@ -4,6 +4,8 @@ import numpy as np
 
 from predictor.jobs import Floats
 from predictor.kernel import Rows
+from predictor.keys import hashed, key_hashes
+from predictor.snapshot import Hashes
 from predictor.units import codes, grouped_median
 
 #: What makes an attempt seen: an earlier day ran the model on the hardware type with as many accelerators.
@@ -22,7 +24,7 @@ class ChainOfMedians:
 
     def fit(self, rows: Rows, y: Floats) -> "ChainOfMedians":
         """Learn from (n,) ln throughput."""
-        self._past, self._y = rows, y
+        self._past, self._y, self._accelerators = self._keys(rows), y, rows["accelerators"]
         return self
 
     def predict(self, rows: Rows) -> Floats:
@@ -31,12 +33,16 @@ class ChainOfMedians:
 
     def answer(self, rows: Rows) -> Floats:
         """(n,) ln throughput; NaN for a model type that never ran."""
-        past, split = self._past, len(self._y)
+        split = len(self._y)
         answer: Floats = np.full(len(rows["day"]), np.nan)
-        for names, per_accelerator in self.KEYS:
-            key = codes(*(np.concatenate((past[name], rows[name])) for name in names))
-            scale = np.log(past["accelerators"]) if per_accelerator else np.zeros(split)
+        for past, now, (_, per_accelerator) in zip(self._past, self._keys(rows), self.KEYS, strict=True):
+            key = codes(np.concatenate((past, now)))
+            scale = np.log(self._accelerators) if per_accelerator else np.zeros(split)
             median = grouped_median(key[:split], self._y - scale, int(key.max(initial=-1)) + 1)[key[split:]]
             median = median + (np.log(rows["accelerators"]) if per_accelerator else 0.0)
             answer = np.where(np.isnan(answer), median, answer)
         return answer
+
+    def _keys(self, rows: Rows) -> list[Hashes]:
+        columns = hashed({name: rows[name] for name in self.KEYS[0][0]})
+        return [key_hashes(columns, names) for names, _ in self.KEYS]
