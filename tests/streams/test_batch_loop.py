@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from prometheus_client import REGISTRY
 
 from schemas.codec import decode
 from schemas.events import DeadLetter
 from schemas.topics import COMPLETED, DEAD_LETTERS, load_topics
+from streams import metrics
 from streams.consume import BatchLoop, Message
 from streams.dead_letters import DeadLetters
 from streams.kafka import CheckedProducer, DeliveryError, admin_config, consumer_config
@@ -269,3 +271,16 @@ def test_topic_created_again_under_a_worker_is_read_from_its_beginning(
     now = topic_ids(topics, [topic])[topic]
     assert set(values([m for m in seen if m.topic_id == now])) == set(range(70))
     assert committed(topics, "w") == 70
+
+
+def test_what_a_rule_takes_the_increase_of_begins_at_0_and_the_lag_goes_with_its_partition(topics: Settings) -> None:
+    topic = topics.topic(COMPLETED)
+    loop = BatchLoop(topics, "told", [topic], lambda batch: None)
+    labels = {"worker": "told", "topic": topic}
+    assert REGISTRY.get_sample_value("leap_dead_letters_total", labels) == 0.0
+    assert REGISTRY.get_sample_value("leap_batch_failures_total", {"worker": "told"}) == 0.0
+    send(topics, 3)
+    metrics.LAG.labels("told", topic, "0").set(7)
+    loop.run(until_end=True)
+    assert REGISTRY.get_sample_value("leap_consumed_total", labels) == 3.0
+    assert REGISTRY.get_sample_value("leap_lag_messages", labels | {"partition": "0"}) is None
