@@ -71,6 +71,12 @@ class Cluster:
         self.nodes = nodes
         self.url = nodes[0].url
 
+    def replica_of(self, primary: Store) -> Store:
+        """Find the replica of a primary."""
+        with primary.client() as client:
+            port = client.info("replication")["slave0"]["port"]
+        return next(node for node in self.nodes if node.port == int(port))
+
     def whole(self) -> bool:
         """Tell whether every slot is served and every primary has a replica that is up to date."""
         try:
