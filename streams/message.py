@@ -53,7 +53,9 @@ class Message(NamedTuple):
         """Read what the client holds."""
         topic, partition, offset = raw.topic(), raw.partition(), raw.offset()
         assert topic is not None and partition is not None and offset is not None
-        at, trace = raw.timestamp()[1], carried(raw.headers())
+        headers = raw.headers()
+        trace = carried(headers.items() if isinstance(headers, dict) else headers)
+        at = raw.timestamp()[1]
         return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), at, position, trace)
 
 
