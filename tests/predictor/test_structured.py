@@ -18,6 +18,7 @@ from predictor.structured import Structured
 from predictor.structured_fit import StructuredRecipe, fold_of
 from predictor.terms import Term, kernel_of
 from predictor.units import aggregate, codes, grouped_median
+from retrainer.chain import ChainOfMedians
 from schemas.hardware import load_catalog
 
 TABLE = HardwareTable(load_catalog())
@@ -149,6 +150,17 @@ def test_few_rows_are_enough(count: int) -> None:
     rows, y = attempts(count)
     estimate = StructuredRecipe(TABLE).fit(rows, y).estimate(attempts(5, seed=5)[0])
     assert np.isfinite(estimate.combined.mean).all() and (estimate.combined.deviation > 0).all()
+
+
+@pytest.mark.parametrize("count", [50, 300])
+def test_the_first_days_are_predicted_better_than_by_the_chain_of_medians(count: int) -> None:
+    rows, y = attempts(count, days=2)
+    asked, truth = attempts(200, seed=7)
+    chain = ChainOfMedians().fit(rows, y).answer(asked)
+    answered = np.isfinite(chain)
+    off = np.abs(StructuredRecipe(TABLE).fit(rows, y).predict(asked) - truth)[answered]
+    assert answered.any()
+    assert np.median(off) < 0.8 * np.median(np.abs(chain - truth)[answered])
 
 
 def test_hundreds_of_model_types_and_a_number_that_nobody_states() -> None:
