@@ -24,13 +24,14 @@ READ = {"atheris": "Apache-2.0", "resvg-py": "MIT"}
 
 def licences(found: Distribution) -> list[str]:
     """Names of licences, by the expression, else the classifiers, else the first line of the text."""
-    metadata = found.metadata
-    if expression := metadata["License-Expression"]:
-        return re.split(r" (?:AND|OR|WITH) |[()]", expression)
-    classifiers = [
-        text.rpartition(" :: ")[2] for text in metadata.get_all("Classifier") or () if text.startswith("License ::")
-    ]
-    return classifiers or [(metadata["License"] or "").strip().partition("\n")[0]]
+
+    def told(field: str) -> list[str]:
+        return found.metadata.get_all(field) or []
+
+    if expression := told("License-Expression"):
+        return re.split(r" (?:AND|OR|WITH) |[()]", expression[0])
+    classifiers = [text.rpartition(" :: ")[2] for text in told("Classifier") if text.startswith("License ::")]
+    return classifiers or [text.strip().partition("\n")[0] for text in told("License")]
 
 
 @pytest.mark.parametrize("name", LOCKED)
