@@ -1,5 +1,6 @@
 """The real services: Apache Kafka from Maven Central and Debian's redis-server."""
 
+import fcntl
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -44,12 +45,15 @@ broker.heartbeat.interval.ms=500
 def install_kafka() -> None:
     """Have Maven lay the broker's jars under ``.leap/kafka``, unless those of this pom are there."""
     installed = JARS / "pom.xml"
-    if installed.exists() and installed.read_bytes() == POM.read_bytes():
-        return
-    shutil.rmtree(JARS, ignore_errors=True)
-    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={JARS}"]
-    subprocess.run(command, check=True)
-    shutil.copyfile(POM, installed)
+    JARS.parent.mkdir(exist_ok=True)
+    with (JARS.parent / "kafka.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the first of the processes that run the tests; the others wait
+        if installed.exists() and installed.read_bytes() == POM.read_bytes():
+            return
+        shutil.rmtree(JARS, ignore_errors=True)
+        command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={JARS}"]
+        subprocess.run(command, check=True)
+        shutil.copyfile(POM, installed)
 
 
 @contextmanager
