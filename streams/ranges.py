@@ -13,7 +13,9 @@ from streams.message import Message
 from streams.settings import Settings
 from streams.topics import TopicError, topic_ids
 
-BATCH = 10_000
+BATCH = 1_000
+#: Short: nothing tells that a partition has ended but a call that waits in vain.
+WAIT_S = 0.02
 TIMEOUT_S = 30.0
 #: What brokers answer for a moment when a topic is new or its leader moves.
 NO_LEADER = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
@@ -55,7 +57,7 @@ def read_range(
         positions: dict[int, int] = {}
         heard_at = time.monotonic()
         while open_partitions:
-            batch = consumer.consume(BATCH, 0.1)
+            batch = consumer.consume(BATCH, WAIT_S)
             if batch:
                 heard_at = time.monotonic()
             elif time.monotonic() - heard_at > TIMEOUT_S:
