@@ -1,0 +1,47 @@
+"""What the tests of ``leap doctor`` are made of."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from schemas.topics import load_topics
+from streams.kafka import CheckedProducer, consumer_config
+from streams.rights import ROLES
+from streams.settings import Settings
+from streams.visit import Trouble, Visit
+
+
+@contextmanager
+def members(settings: Settings, *workers: str) -> Iterator[None]:
+    """One member in each group, that does nothing."""
+    with ExitStack() as stack:
+        consumers = []
+        for worker in workers:
+            consumer = Consumer(consumer_config(settings, worker))
+            stack.callback(consumer.close)
+            role = ROLES[worker].name
+            consumer.subscribe([settings.topic(name) for name, one in load_topics().items() if role in one.consumers])
+            consumers.append(consumer)
+        deadline = time.monotonic() + 60
+        while not all(consumer.assignment() for consumer in consumers):
+            assert time.monotonic() < deadline, "no assignment"
+            for consumer in consumers:
+                consumer.poll(0.05)
+        yield
+
+
+def send(settings: Settings, topic: str, at_ms: int = 0, partition_key: bytes = b"k") -> None:
+    producer = CheckedProducer(settings)
+    producer.produce(settings.topic(topic), b"{}", partition_key, timestamp_ms=at_ms)
+    producer.flush()
+
+
+def trouble(look: Any, visit: Visit) -> Trouble:
+    with pytest.raises(Trouble) as caught:
+        look(visit)
+    assert caught.value.remedy
+    return caught.value
