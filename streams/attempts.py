@@ -46,7 +46,7 @@ class Served(msgspec.Struct, frozen=True, array_like=True):
     history: dict[str, tuple[float | None, ...]]
 
 
-def time_of(event: Part) -> datetime:
+def event_time(event: Part) -> datetime:
     """When what an event reports came to pass."""
     match event:
         case JobSubmitted():
@@ -65,7 +65,7 @@ def part_of(event: Part) -> tuple[str, str]:
     The latest submission, allocation and completion count, for they correct the earlier ones; of preference
     lists the earliest, for that is what was served.
     """
-    rank = _microseconds(time_of(event))
+    rank = _microseconds(event_time(event))
     match event:
         case JobSubmitted():
             architecture = summary(event.model) if event.model is not None else None

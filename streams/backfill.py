@@ -8,8 +8,9 @@ from pathlib import Path
 from schemas.codec import encode
 from schemas.mapping import Mapping
 from streams.address import JobEvent, address
+from streams.attempts import event_time
 from streams.kafka import CheckedProducer, DeliveryError
-from streams.mapped import BadRow, Job, RowMapper, event_time
+from streams.mapped import BadRow, Job, RowMapper
 from streams.settings import Settings
 from streams.tables import table_columns, table_rows
 

@@ -19,7 +19,7 @@ from schemas.codec import Rejected, decode, encode
 from schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
 from schemas.hardware import Hardware, load_catalog
 from schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, DAY_MS, PREFERENCES, SUBMITTED
-from streams.attempts import RANK, Part, Parts, joined, keep, part_of, time_of
+from streams.attempts import RANK, Part, Parts, event_time, joined, keep, part_of
 from streams.consume import BatchLoop, Message
 from streams.dead_letters import DeadLetters
 from streams.kafka import CheckedProducer
@@ -157,8 +157,8 @@ class Joiner:
             except Exception as error:  # the same the next time: a message must not stop the worker
                 rejected.append((message, f"no part of an attempt: {error!r}"))
                 continue
-            if message.precedes(time_of(event)):
-                rejected.append((message, f"{time_of(event)} is after the message was written"))
+            if message.precedes(event_time(event)):
+                rejected.append((message, f"{event_time(event)} is after the message was written"))
                 continue
             keep(parts.setdefault(event.attempt_id, {}), name, value)
             if name == "completed" or event.attempt_id not in cause:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import msgspec
 from schemas.events import JobAllocated, JobCompleted, JobSubmitted
 from schemas.mapping import ROW_NUMBER, Field, Mapping, MappingError, Source
 from streams.address import JobEvent
+from streams.attempts import event_time
 from streams.sources import Reader, Unusable, condition, flag, moment, number, reader, text
 from streams.tables import Row, table_columns, table_rows
 
@@ -61,17 +62,6 @@ def in_time_order(jobs: Iterable[Job]) -> list[JobEvent]:
     events: list[JobEvent] = [event for job in jobs for event in job]
     events.sort(key=event_time)
     return events
-
-
-def event_time(event: JobEvent) -> datetime:
-    """When what the event tells happened."""
-    match event:
-        case JobSubmitted():
-            return event.submitted_at
-        case JobAllocated():
-            return event.allocated_at
-        case JobCompleted():
-            return event.finished_at
 
 
 class RowMapper:

@@ -15,9 +15,10 @@ from schemas.mapping import load_mapping
 from schemas.topics import ALLOCATED, COMPLETED, SUBMITTED
 from streams import backfill as module
 from streams.address import JobEvent
+from streams.attempts import event_time
 from streams.backfill import Interrupted, pace, read_table, send
 from streams.backfill_cli import backfill
-from streams.mapped import event_time, in_time_order
+from streams.mapped import in_time_order
 from streams.ranges import read_range
 from streams.settings import Settings
 

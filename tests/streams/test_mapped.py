@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from schemas.codec import decode, encode
 from schemas.events import JobAllocated, JobCompleted, JobSubmitted
 from schemas.mapping import Condition, Mapping, MappingError, Source, load_mapping
-from streams.mapped import BadRow, Job, RowMapper, event_time, in_time_order, mapped_events
+from streams.attempts import event_time
+from streams.mapped import BadRow, Job, RowMapper, in_time_order, mapped_events
 from streams.tables import Row, TableError, table_columns, table_rows
 
 MAPPING = Mapping(
