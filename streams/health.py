@@ -11,6 +11,8 @@ from streams.progress import Progress
 
 #: Path to media type and body, asked for at each request.
 Pages = Callable[[], Mapping[str, tuple[str, bytes]]]
+#: A connection that asks nothing for so long is closed; each holds a thread.
+IDLE_S = 10.0
 
 
 @contextmanager
@@ -33,6 +35,8 @@ def health_server(port: int, progress: Progress, pages: Pages = dict) -> Iterato
     """
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = IDLE_S
+
         def do_GET(self) -> None:
             if self.path == "/metrics":
                 self._answer(200, CONTENT_TYPE_LATEST, generate_latest())

@@ -249,6 +249,7 @@ def test_threads_get_the_same_lists(router: Router, many_threads: list[threading
     assert [found[job.attempt_id] for job in jobs] == expected
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-?threaded")  # of JAX, which other tests may have started
 def test_a_forked_child_ranks_too(router: Router) -> None:
     import os
 
