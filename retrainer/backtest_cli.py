@@ -87,9 +87,9 @@ def holdout(
         print(msgspec.json.encode(found).decode())
         return
     print(f"{found.contexts} contexts of two and more hardware types, {found.pairs} pairs")
-    for name in ("seen", "pair_held_out", "model_held_out", "peak", "bandwidth", "price"):
-        ranking = getattr(found, name)
-        print(f"{name:15} tau {ranking.tau:6.3f}  regret {ranking.regret:5}%")
+    for name, ranking in msgspec.structs.asdict(found).items():
+        if name not in ("contexts", "pairs"):
+            print(f"{name:19} tau {ranking.tau:6.3f}  regret {ranking.regret:5}%")
 
 
 def _of_file(file: Path, mapping: str | None, extra: tuple[str, ...] = ()) -> "tuple[Rows, Floats]":

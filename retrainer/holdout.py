@@ -1,11 +1,11 @@
 """How well hardware types are ranked for a job whose model type never ran on them, beside sorting by specification.
 
 A context is what jobs agree in, such as model type and number of accelerators; its hardware types are ranked by
-predicted throughput and by what was measured. Each prediction comes from rows without that model type on that hardware
-type (a pair), or without that model type at all.
+predicted throughput and by what was measured. A job whose pair (model type and hardware type) is held out meets one
+candidate that its model type never ran on among others that it did; harder is a context in which no pair was seen.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -18,6 +18,7 @@ from predictor.kernel import Rows
 from predictor.structured_fit import StructuredRecipe
 from predictor.units import codes, grouped_median
 from retrainer.backtest import take
+from retrainer.chain import ChainOfMedians
 from schemas.hardware import SPECIFICATIONS
 
 SAME: tuple[str, ...] = ("model_type", "accelerators")
@@ -41,16 +42,20 @@ class Ranking(msgspec.Struct, frozen=True):
 class Holdout(msgspec.Struct, frozen=True):
     """Rankings of all contexts of at least two hardware types.
 
+    One pair of every model type is held out at a time; a context is ranked as often as it has hardware types.
+
     Attributes
     ----------
     contexts, pairs
         Contexts, and (model type, hardware type) pairs in them.
     seen
         By the recipe, fitted on all rows.
-    pair_held_out
-        Each prediction without the rows of its pair (one pair of every model type is left out at a time).
+    pair_held_out, chain_pair_held_out
+        By the recipe and by the chain of medians, fitted without the rows of one pair of the context.
+    no_pair_seen
+        By the recipe; the prediction of each cell comes from a fit without the rows of its pair.
     model_held_out
-        Each prediction without the rows of its model type.
+        By the recipe, fitted without the rows of the context's model type.
     peak, bandwidth, price
         By specification, the highest first; what is not known stands last.
     """
@@ -59,6 +64,8 @@ class Holdout(msgspec.Struct, frozen=True):
     pairs: int
     seen: Ranking
     pair_held_out: Ranking
+    chain_pair_held_out: Ranking
+    no_pair_seen: Ranking
     model_held_out: Ranking
     peak: Ranking
     bandwidth: Ranking
@@ -88,16 +95,30 @@ def measure(
     position = table.index(rows["hardware_type"][cells.chosen].tolist())
     by = {name: table.specifications[position, SPECIFICATIONS.index(name)] for name in SPECIFICATIONS}
     peak = np.fmax(by["fp16_tflops"], by["bf16_tflops"])
+
+    def by_recipe(kept: Rows, y: Floats, ranked: Rows) -> Floats:
+        return recipe.conditioned(kept, y).estimate(ranked).combined.mean
+
+    def by_chain(kept: Rows, y: Floats, ranked: Rows) -> Floats:
+        return ChainOfMedians().fit(kept, y).predict(ranked)
+
+    without_pairs = cells.without(pairs, rows, y, by_recipe)
     return Holdout(
         contexts=len(np.unique(cells.context)),
         pairs=len(ranked),
         seen=cells.ranking(recipe.predict(rows)[cells.chosen]),
-        pair_held_out=cells.ranking(_without(rows, y, recipe, pairs)[cells.chosen]),
-        model_held_out=cells.ranking(_without(rows, y, recipe, models)[cells.chosen]),
+        pair_held_out=cells.one_held_out(without_pairs),
+        chain_pair_held_out=cells.one_held_out(cells.without(pairs, rows, y, by_chain)),
+        no_pair_seen=cells.all_held_out(without_pairs),
+        model_held_out=cells.all_held_out(cells.without(models, rows, y, by_recipe)),
         peak=cells.ranking(np.where(np.isnan(peak), by["fp32_tflops"], peak)),
         bandwidth=cells.ranking(by["memory_bandwidth_gb_s"]),
         price=cells.ranking(table.price[position]),
     )
+
+
+#: (k,) whether the rows that are ranked were left out of a fit, and (k,) what that fit predicts for them.
+Without = tuple[NDArray[np.bool_], Floats]
 
 
 @dataclass(frozen=True)
@@ -134,24 +155,42 @@ class _Cells:
         first = np.unique(cell, return_index=True)[1]
         return cls(chosen, cell, context[chosen][first], grouped_median(cell, y[chosen], len(first)))
 
+    def without(
+        self,
+        parts: Sequence[NDArray[np.bool_]],
+        rows: Rows,
+        y: Floats,
+        predict: Callable[[Rows, Floats, Rows], Floats],
+    ) -> list[Without]:
+        """What fits predict for the ranked rows, each fitted without one part of the rows."""
+        ranked = take(rows, self.chosen)
+        kept = [np.flatnonzero(~part) for part in parts]
+        return [
+            (part[self.chosen], predict(take(rows, at), y[at], ranked)) for part, at in zip(parts, kept, strict=True)
+        ]
+
     def ranking(self, predicted: Floats) -> Ranking:
         """How (k,) predictions, or anything else that is high for the best, rank the cells; NaN stands last."""
-        score = grouped_median(self.cell, np.nan_to_num(predicted, nan=-np.inf), len(self.context))
-        found = [self._context(self.context == context, score) for context in np.unique(self.context)]
-        tau, regret = np.mean(found, axis=0)
+        return self.one_held_out([(np.ones(len(self.chosen), dtype=bool), predicted)])
+
+    def all_held_out(self, fits: Sequence[Without]) -> Ranking:
+        """How they rank together, each cell by the fit that has not seen it."""
+        predicted = np.full(len(self.chosen), np.nan)
+        for left_out, values in fits:
+            predicted[left_out] = values[left_out]
+        return self.ranking(predicted)
+
+    def one_held_out(self, fits: Sequence[Without]) -> Ranking:
+        """How each fit ranks the contexts of which it left something out: mean over contexts of their mean."""
+        of_context: dict[int, list[tuple[float, float]]] = {}
+        for left_out, predicted in fits:
+            score = grouped_median(self.cell, np.nan_to_num(predicted, nan=-np.inf), len(self.context))
+            for context in np.unique(self.context[self.cell[left_out]]):
+                of_context.setdefault(int(context), []).append(self._context(self.context == context, score))
+        tau, regret = np.mean([np.mean(found, axis=0) for found in of_context.values()], axis=0)
         return Ranking(round(float(tau), 3), round(100.0 * float(regret), 1))
 
     def _context(self, at: NDArray[np.bool_], score: Floats) -> tuple[float, float]:
         tau = kendalltau(score[at], self.measured[at]).statistic
         lost = -np.expm1(self.measured[at][score[at].argmax()] - self.measured[at].max())
         return float(np.nan_to_num(tau)), float(lost)  # tau is not defined where all scores are equal
-
-
-def _without(rows: Rows, y: Floats, recipe: StructuredRecipe, parts: Sequence[NDArray[np.bool_]]) -> Floats:
-    """(n,) predictions of the rows of each part, from the rows outside it; NaN for rows of none."""
-    predicted = np.full(len(y), np.nan)
-    for part in parts:
-        kept = np.flatnonzero(~part)
-        model = recipe.conditioned(take(rows, kept), y[kept])
-        predicted[part] = model.estimate(take(rows, np.flatnonzero(part))).combined.mean
-    return predicted
