@@ -46,8 +46,8 @@ class BoostedTrees(RegressorMixin, BaseEstimator):
     model_ : HistGradientBoostingRegressor
         The fitted trees; their feature indices count within `columns_`.
     columns_ : ndarray of int, shape (n_used,)
-        Columns with at least one value in the rows trained on. A column that is missing in every row would
-        break scikit-learn's binning and is left out.
+        Columns that vary in the rows trained on. No tree can split on another, each costs as much as one that
+        does, and one that is missing in every row would break scikit-learn's binning.
     n_iter_ : int
         Number of trees.
 
@@ -138,7 +138,9 @@ def fit_on_earlier(
 ) -> tuple[Trees, NDArray[np.intp]]:
     """Fit `model` on the earlier rows, stopping early on the latest; return it and the columns that it uses."""
     earlier = count_earlier(len(y), validation_fraction)
-    columns = np.flatnonzero(~np.isnan(X[:earlier]).all(axis=0))
+    columns = varying(X[:earlier])
+    if columns.size == 0:  # scikit-learn wants one, even if it says nothing
+        columns = np.flatnonzero(~np.isnan(X[0]))[:1]
     if columns.size == 0:
         raise ValueError(f"every feature is missing in all {earlier} rows to train on: check the feature table")
     X = take_columns(X, columns)
@@ -157,6 +159,18 @@ def count_earlier(n_rows: int, validation_fraction: float) -> int:
     if not 0 <= validation_fraction < 1:
         raise ValueError(f"validation_fraction must be in [0, 1), got {validation_fraction}")
     return n_rows - int(n_rows * validation_fraction)
+
+
+def varying(X: Floats) -> NDArray[np.intp]:
+    """Columns of `X` that have more than one value; missing is one.
+
+    Examples
+    --------
+    >>> varying(np.array([[1.0, 1.0, np.nan, np.nan], [1.0, 2.0, np.nan, 3.0]])).tolist()
+    [1, 3]
+    """
+    differs = X[:1] != X
+    return np.flatnonzero((differs & ~(np.isnan(X) & np.isnan(X[:1]))).any(axis=0))
 
 
 def take_columns(X: Floats, columns: NDArray[np.intp]) -> Floats:

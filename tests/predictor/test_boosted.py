@@ -70,6 +70,20 @@ def test_a_column_without_a_value_to_train_on_changes_nothing(rows: Rows, presen
     np.testing.assert_array_equal(model.predict(with_missing), expected.predict(x))
 
 
+def test_a_column_that_never_varies_changes_nothing(rows: Rows) -> None:
+    x, y = rows
+    wide = np.column_stack((np.full(len(x), 7.0, dtype=x.dtype), x))
+    expected, model = BoostedTrees(max_iter=20).fit(x, y), BoostedTrees(max_iter=20).fit(wide, y)
+    np.testing.assert_array_equal(model.predict(wide), expected.predict(x))
+    assert model.columns_.tolist() == list(range(1, wide.shape[1]))
+
+
+def test_features_that_say_nothing_still_give_the_median() -> None:
+    x, y = np.ones((90, 2)), np.arange(90.0)
+    model = BoostedTrees(loss="quantile", quantile=0.5, validation_fraction=0).fit(x, y)
+    assert model.predict([[1.0, 1.0], [5.0, np.nan]]) == pytest.approx([44.5, 44.5])
+
+
 def test_the_same_seed_gives_the_same_trees(rows: Rows) -> None:
     x, y = rows
     first, second, other = (
