@@ -14,10 +14,12 @@ from schemas.topics import COMPLETED, load_topics
 from streams.consume import BatchLoop, Message
 from streams.dead_letters import DeadLetters
 from streams.history import BATCH_SIZE, WORKER, HistoryWorker, read
-from streams.history_store import HistoryStore
+from streams.history_store import SCRIPT, WINDOW, HistoryStore
 from streams.kafka import CheckedProducer
+from streams.observations import Observation, attempt_of, packed, place
 from streams.redis_client import connect
 from streams.settings import Settings
+from streams.spans import Span, argument
 from streams.topics import ensure_topics
 from streams.worker import COLLECT_EVERY
 
@@ -39,8 +41,13 @@ class Figures:
         The same batches of observations, given to the script by the same client: no Kafka, no decoding.
     worker_per_s
         The same batches of messages, given to the worker: no Kafka.
+    call_per_key_per_s
+        The same batches of observations, given to the script in a call for each key and partition, pipelined: what
+        one call for each bucket saves.
     fraction_of_script
         completions_per_s / script_per_s of the same round.
+    fraction_of_call_per_key
+        completions_per_s / call_per_key_per_s of the same round.
     """
 
     completions: int
@@ -48,7 +55,9 @@ class Figures:
     completions_per_s: float
     script_per_s: float
     worker_per_s: float
+    call_per_key_per_s: float
     fraction_of_script: float
+    fraction_of_call_per_key: float
 
 
 def bench(settings: Settings, completions: int = 200_000, rounds: int = 3) -> Figures:
@@ -61,7 +70,7 @@ def bench(settings: Settings, completions: int = 200_000, rounds: int = 3) -> Fi
     settings = replace(settings, topic_prefix=settings.topic_prefix + fresh)
     ensure_topics(settings, load_topics().values())
     send(settings, completions)
-    through, script, worker = [], [], []
+    through, script, worker, per_key = [], [], [], []
     for number in range(rounds):
         batches: list[list[Message]] = []
         store = HistoryStore(connect(settings.redis_url), f"{settings.redis_prefix}-{fresh}{number}")
@@ -75,11 +84,17 @@ def bench(settings: Settings, completions: int = 200_000, rounds: int = 3) -> Fi
         for batch in batches:
             store.apply(read(batch)[0], generation=2)
         worker.append(completions / (time.perf_counter() - began))
+        began = time.perf_counter()
+        hashes = [name for observations in observed for name in _call_per_key(store, observations)]
+        per_key.append(completions / (time.perf_counter() - began))
+        with store.client.pipeline(transaction=False) as pipeline:
+            for name in hashes:
+                pipeline.unlink(name)
+            pipeline.execute()
         for generation in range(3):
             store.remove(THROUGHPUT, generation)
-    ratios = [ours / alone for ours, alone in zip(through, script, strict=True)]
-    median = statistics.median
-    return Figures(completions, rounds, median(through), median(script), median(worker), median(ratios))
+    fractions = [[ours / alone for ours, alone in zip(through, other, strict=True)] for other in (script, per_key)]
+    return Figures(completions, rounds, *map(statistics.median, (through, script, worker, per_key, *fractions)))
 
 
 def send(settings: Settings, completions: int) -> None:
@@ -102,6 +117,28 @@ def send(settings: Settings, completions: int) -> None:
         )
         producer.produce(settings.topic(COMPLETED), encode(event), str(family).encode())
     producer.flush()
+
+
+def _call_per_key(store: HistoryStore, observations: list[Observation]) -> set[str]:
+    """Apply observations to a hash for each key; return the hashes."""
+    groups: dict[tuple[str, str], list[float | str]] = {}
+    ends: dict[str, int] = {}
+    for observation in observations:
+        attempt = attempt_of(observation.attempt_id)
+        ends[observation.source] = observation.offset + 1
+        for key in observation.keys:
+            _, name = place(key)
+            groups.setdefault((name, observation.source), []).extend(
+                (1, 1, observation.offset, attempt, observation.value, observation.at)
+            )
+    spans = {source: argument({source: Span(0, end)}) for source, end in ends.items()}
+    with store.client.pipeline(transaction=False) as pipeline:
+        for (name, source), updates in groups.items():
+            pipeline.execute_command(
+                "EVAL", SCRIPT, 1, f"{store.pointer}:{name}", WINDOW, spans[source], packed(((name,), updates))
+            )
+        pipeline.execute()
+    return {f"{store.pointer}:{name}" for name, _ in groups}
 
 
 def _through_kafka(

@@ -19,7 +19,7 @@ from streams.spans import assert_kept
 #: Attempts that each statistic remembers, to see a producer's duplicates: 3 kB once it has seen so many.
 WINDOW = 256
 
-_script = resources.files("streams").joinpath("history.lua").read_text()
+SCRIPT = resources.files("streams").joinpath("history.lua").read_text()
 _decode_json = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
@@ -131,7 +131,7 @@ class HistoryStore:
                 for number, updates in enumerate(buckets):
                     bucket = self._bucket(generation, target, number)
                     # Not pipeline.eval, a name that the pipeline of a Cluster refuses.
-                    pipeline.execute_command("EVAL", _script, 1, bucket, self._window, arguments, updates)
+                    pipeline.execute_command("EVAL", SCRIPT, 1, bucket, self._window, arguments, updates)
                 replies = pipeline.execute()
             applied += [reply[:3] for reply in replies]
             assert_kept(spans[target], [reply[3:] for reply in replies])

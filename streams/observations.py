@@ -19,7 +19,8 @@ BUCKETS = 64
 REMEMBERED = 16_384
 
 _encode_json = msgspec.json.Encoder().encode
-_encode = msgspec.msgpack.Encoder().encode
+#: MessagePack, which scripts read.
+packed = msgspec.msgpack.Encoder().encode
 
 
 class Key(NamedTuple):
@@ -99,15 +100,15 @@ def calls(observations: Iterable[Observation], spans: Spans) -> dict[str, Calls]
             continue
         passed[source, target] = offset
         number = numbers[target][source]
-        attempt = b64encode(hashlib.blake2b(attempt_id.encode(), digest_size=9).digest()).decode()
+        attempt = attempt_of(attempt_id)
         for key in keys:
-            bucket, name = _place(key)
+            bucket, name = place(key)
             fields, updates = buckets[target][bucket]
             updates += (number, fields.setdefault(name, len(fields) + 1), offset, attempt, value, at)
     return {
         target: Calls(
             argument(found),
-            [_encode((tuple(fields), updates)) for fields, updates in buckets[target]],
+            [packed((tuple(fields), updates)) for fields, updates in buckets[target]],
         )
         for target, found in spans.items()
     }
@@ -128,7 +129,12 @@ def bucket_of(name: str) -> int:
     return crc32(name.encode()) % BUCKETS
 
 
+def attempt_of(attempt_id: str) -> str:
+    """Twelve letters that stand for an attempt."""
+    return b64encode(hashlib.blake2b(attempt_id.encode(), digest_size=9).digest()).decode()
+
+
 @lru_cache(REMEMBERED)
-def _place(key: Key) -> tuple[int, str]:
+def place(key: Key) -> tuple[int, str]:
     """Bucket of a key, and its field there."""
     return bucket_of(key.name), _encode_json(key).decode()

@@ -125,7 +125,7 @@ def apply_partly(history: HistoryStore, batch: list[Observation], rng: random.Ra
         for number, updates in enumerate(buckets):
             if rng.random() < 0.5:
                 bucket = history._bucket(0, target, number)
-                history.client.eval(history_store._script, 1, bucket, history._window, arguments, updates)
+                history.client.eval(history_store.SCRIPT, 1, bucket, history._window, arguments, updates)
 
 
 def test_a_full_replay_changes_nothing(history: HistoryStore) -> None:
