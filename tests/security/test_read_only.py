@@ -1,4 +1,7 @@
-"""Workers run where not one file can be written: no working directory, no home, no /tmp."""
+"""Workers run where not one file can be written (no working directory, no home, no /tmp) and without any right.
+
+Without a capability, and none to be had, even root may do no more than any other user may with its own files.
+"""
 
 import os
 import sys
@@ -15,7 +18,9 @@ READ_ONLY = """
 mount --make-rprivate /
 mount -o remount,bind,ro /
 for place in /tmp /var /home /root; do ! touch "$place/written" 2>/dev/null || exit 9; done
-exec "$@"
+alone="setpriv --bounding-set=-all --inh-caps=-all --no-new-privs"
+$alone grep -qE "CapEff:[[:space:]]+0+$" /proc/self/status
+exec $alone "$@"
 """
 
 
