@@ -3,7 +3,7 @@
 import logging
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from urllib.error import HTTPError
@@ -137,7 +137,13 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_no_command_tells_a_secret(said: Said, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
-    given = SECRETS | {"LEAP_REDIS_URL": STORES[0].format(SECRET), "LEAP_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    nowhere = {"LEAP_REDIS_URL": STORES[0].format(SECRET), "LEAP_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    found = run(monkeypatch, command, SECRETS | nowhere)
+    keeps(said() + found + " " * 100)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, command: list[str], given: Mapping[str, str]) -> str:
+    """What a command that fails says, and its traceback."""
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     module, attribute = {name: place for name, place, _ in leap.COMMANDS}[command[0]].split(":")
@@ -149,7 +155,18 @@ def test_no_command_tells_a_secret(said: Said, monkeypatch: pytest.MonkeyPatch, 
         app.command(command[0])(found)
     done = CliRunner().invoke(app, command)
     assert done.exit_code
-    keeps(said() + done.output + "".join(traceback.format_exception(done.exception)) + " " * 100)
+    return done.output + "".join(traceback.format_exception(done.exception))
+
+
+@pytest.mark.parametrize("command", [["artifact", "list"], ["retrain", "--offline"]], ids=" ".join)
+def test_an_object_store_that_is_not_there_tells_no_secret(
+    said: Said, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    stores = {"LEAP_ARTIFACTS": "s3://leap/artifacts", "LEAP_PARTITIONS": "s3://leap/partitions"}
+    nowhere = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_DEFAULT_REGION": "us-east-1", "AWS_MAX_ATTEMPTS": "1"}
+    found = run(monkeypatch, command, SECRETS | stores | nowhere)
+    assert "127.0.0.1:1" in found, "it was asked"
+    keeps(said() + found)
 
 
 def test_no_secret_in_metrics_and_documents() -> None:
