@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from predictor.features.matrix import Matrix
-from predictor.jobs import Floats
 from predictor.model import Prediction
 from retrainer.ablation import networks
 from retrainer.ablation.networks import Piecewise, Weights, apply, dense
@@ -48,22 +47,18 @@ class DNNPerf:
             weights["graph"] = graph_network(rng)
             width += 2 * WIDTH
         weights["head"] = networks.resnet(rng, width)
-        self._fixed = (encoding, self._graphs and self._graphs.arrays())
-        self._mean, self._scale = float(training.y.mean()), float(training.y.std()) or 1.0
-        y = (training.y - self._mean) / self._scale
-        self._compiled = jax.jit(forward)
-        self._weights = networks.train(forward, weights, self._fixed, self._columns(training, X), y, self._seed)
+        fixed, columns = (encoding, self._graphs and self._graphs.arrays()), self._columns(training, X)
+        self._network = networks.train(forward, weights, fixed, columns, training.y, self._seed)
         return self
 
     def predict(self, data: Data) -> Prediction:
         """See `Estimator`."""
-        columns = self._columns(data, data.matrix(self._vocabulary, self._imputed))
-        standardised: Floats = networks.predict(self._compiled, self._weights, self._fixed, columns)
-        return Prediction(self._mean + self._scale * standardised)
+        X = data.matrix(self._vocabulary, self._imputed)
+        return Prediction(self._network.predict(self._columns(data, X)))
 
     def save(self, folder: Path) -> None:
         """See `Estimator`."""
-        np.savez(folder / "weights.npz", *jax.tree.leaves((self._weights, self._fixed[0])))
+        np.savez(folder / "weights.npz", *jax.tree.leaves((self._network.weights, self._network.fixed[0])))
 
     def _columns(self, data: Data, X: Matrix) -> tuple[Matrix, Indices]:
         known = self._graphs.position if self._graphs else {}

@@ -10,7 +10,6 @@ import numpy as np
 
 from predictor.boosted import BoostedTrees
 from predictor.features.matrix import Matrix
-from predictor.jobs import Floats
 from predictor.model import GRAPH_FILE, Prediction
 from retrainer.ablation import networks
 from retrainer.ablation.encoder import Encoder
@@ -55,25 +54,20 @@ class TextNetwork:
         mean, scale = np.zeros(X.shape[1], np.float32), np.ones(X.shape[1], np.float32)
         mean[present] = np.nanmean(compressed(X)[:, present], axis=0)
         scale[present] = np.maximum(np.nanstd(compressed(X)[:, present], axis=0), 1e-6)
-        self._fixed = (mean, scale)
         columns = self._columns(training, X)
         rng = np.random.default_rng(self._seed)
         weights: Weights = networks.resnet(rng, columns[0].shape[1] + 2 * X.shape[1])
-        self._mean, self._scale = float(training.y.mean()), float(training.y.std()) or 1.0
-        y = (training.y - self._mean) / self._scale
-        self._compiled = jax.jit(forward)
-        self._weights = networks.train(forward, weights, self._fixed, columns, y, self._seed)
+        self._network = networks.train(forward, weights, (mean, scale), columns, training.y, self._seed)
         return self
 
     def predict(self, data: Data) -> Prediction:
         """See `Estimator`."""
-        columns = self._columns(data, data.matrix(self._vocabulary, self._imputed))
-        standardised: Floats = networks.predict(self._compiled, self._weights, self._fixed, columns)
-        return Prediction(self._mean + self._scale * standardised)
+        X = data.matrix(self._vocabulary, self._imputed)
+        return Prediction(self._network.predict(self._columns(data, X)))
 
     def save(self, folder: Path) -> None:
         """See `Estimator`; the encoder is not counted, it is as large as it is."""
-        np.savez(folder / "weights.npz", *jax.tree.leaves((self._weights, self._fixed)))
+        np.savez(folder / "weights.npz", *jax.tree.leaves((self._network.weights, self._network.fixed)))
 
     def _columns(self, data: Data, X: Matrix) -> tuple[Matrix, Matrix]:
         return self._embedded.of(texts(data)), compressed(X)

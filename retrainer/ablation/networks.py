@@ -5,6 +5,7 @@ JAX on the CPU, one thread, as every other family.
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -111,9 +112,32 @@ def apply_resnet(weights: Weights, x: jax.Array) -> jax.Array:
     return apply(weights["last"], jax.nn.relu(normalise(x)))[:, 0]
 
 
+@dataclass(frozen=True)
+class Network:
+    """A trained network.
+
+    Attributes
+    ----------
+    compiled
+        `Forward` for `BATCH` rows.
+    mean, scale
+        Of the target it was trained on.
+    """
+
+    compiled: Forward
+    weights: Weights
+    fixed: Any
+    mean: float
+    scale: float
+
+    def predict(self, columns: Sequence[NDArray[Any]]) -> Floats:
+        """(n,) targets, in batches of one shape."""
+        return self.mean + self.scale * _predict(self.compiled, self.weights, self.fixed, columns)
+
+
 def train(
     forward: Forward, weights: Weights, fixed: Any, columns: Sequence[NDArray[Any]], y: Floats, seed: int
-) -> Weights:
+) -> Network:
     """Minimise the Huber loss on the earlier rows; keep the weights that did best on the latest.
 
     Parameters
@@ -121,9 +145,11 @@ def train(
     columns
         Arrays with one entry a row, given to `forward` last.
     y
-        (n,) standardised target of rows in time order.
+        (n,) target of rows in time order; it is standardised here.
     """
     earlier = count_earlier(len(y), VALIDATION_FRACTION)
+    mean, scale = float(y.mean()), float(y.std()) or 1.0
+    y = (y - mean) / scale
     target = np.asarray(y, dtype=np.float32)
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(LEARNING_RATE, weight_decay=WEIGHT_DECAY))
 
@@ -144,7 +170,7 @@ def train(
         for start in range(0, earlier - size + 1, size):  # batches of one shape: the step is compiled once
             rows = order[start : start + size]
             weights, state = step(weights, state, fixed, [column[rows] for column in columns], target[rows])
-        latest = predict(compiled, weights, fixed, [column[earlier:] for column in columns])
+        latest = _predict(compiled, weights, fixed, [column[earlier:] for column in columns])
         error = float(np.mean(np.abs(latest - y[earlier:])))
         if error < best_error:
             best, best_error, waited = weights, error, 0
@@ -152,11 +178,10 @@ def train(
             waited += 1
             if waited >= PATIENCE:
                 break
-    return jax.tree.map(np.asarray, best)
+    return Network(compiled, jax.tree.map(np.asarray, best), fixed, mean, scale)
 
 
-def predict(compiled: Forward, weights: Weights, fixed: Any, columns: Sequence[NDArray[Any]]) -> Floats:
-    """(n,) standardised targets of a compiled network, in batches of one shape."""
+def _predict(compiled: Forward, weights: Weights, fixed: Any, columns: Sequence[NDArray[Any]]) -> Floats:
     count = len(columns[0])
     found = []
     for start in range(0, count, BATCH):
