@@ -6,6 +6,7 @@ import os
 import resource
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -95,9 +96,10 @@ def bench(settings: Settings, rows: int, recipes: tuple[str, ...], jobs: int, fo
     families = _fill(store, applied)
     plan = Plan(night=START + timedelta(days=DAYS), recipes=recipes, n_jobs=jobs)
     task = _Task(folder, settings, plan, [encode(attempt) for attempt in _attempts(fleet, DAYS - 1)])
-    context = multiprocessing.get_context("spawn")
-    with _writer(settings) as written, context.Pool(1) as pool:
-        report, seconds, cpu_seconds, peak = pool.apply(_night, (task,))
+    # Not a Pool, whose processes may not have processes of their own: fits side by side would be one after the other.
+    alone = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+    with _writer(settings) as written, alone:
+        report, seconds, cpu_seconds, peak = alone.submit(_night, task).result()
     folder_of_artifact = LocalStore(folder / "artifacts").folder(THROUGHPUT, report.artifact)
     assert report.store is not None
     champion = next(row.all for row in report.recipes if row.recipe == report.champion)
