@@ -19,6 +19,7 @@ import pandas as pd
 from predictor.features.architecture import summary
 from predictor.store import LocalStore
 from retrainer import edges
+from retrainer.ablation.process import end_with_parent
 from retrainer.night import Night, Plan, Report
 from retrainer.partitions import Partitions
 from retrainer.states import MAX_FAMILIES, Difference
@@ -97,7 +98,7 @@ def bench(settings: Settings, rows: int, recipes: tuple[str, ...], jobs: int, fo
     plan = Plan(night=START + timedelta(days=DAYS), recipes=recipes, n_jobs=jobs)
     task = _Task(folder, settings, plan, [encode(attempt) for attempt in _attempts(fleet, DAYS - 1)])
     # Not a Pool, whose processes may not have processes of their own: fits side by side would be one after the other.
-    alone = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+    alone = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=end_with_parent)
     with _writer(settings) as written, alone:
         report, seconds, cpu_seconds, peak = alone.submit(_night, task).result()
     folder_of_artifact = LocalStore(folder / "artifacts").folder(THROUGHPUT, report.artifact)
