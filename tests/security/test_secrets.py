@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+import fsspec
 import pytest
 import structlog
 import typer
@@ -158,6 +159,16 @@ def run(monkeypatch: pytest.MonkeyPatch, command: list[str], given: Mapping[str,
     return done.output + "".join(traceback.format_exception(done.exception))
 
 
+@pytest.fixture
+def fresh_s3() -> Iterator[None]:
+    """Clients of S3 are kept by a process, with the server that they found first."""
+    kept = fsspec.get_filesystem_class("s3")
+    kept.clear_instance_cache()
+    yield
+    kept.clear_instance_cache()
+
+
+@pytest.mark.usefixtures("fresh_s3")
 @pytest.mark.parametrize("command", [["artifact", "list"], ["retrain", "--offline"]], ids=" ".join)
 def test_an_object_store_that_is_not_there_tells_no_secret(
     said: Said, monkeypatch: pytest.MonkeyPatch, command: list[str]
