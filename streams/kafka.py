@@ -132,8 +132,9 @@ class CheckedProducer:
         if not left and not self._failed:
             return
         error = DeliveryError(left, self._failed, self._first)
-        self._producer.purge(in_queue=True, in_flight=False)  # or they would be sent beside their repetition
-        self._call(self._producer.poll, 0)
+        if left:  # or they would be sent beside their repetition
+            self._producer.purge(in_queue=True, in_flight=False)
+            self._call(self._producer.poll, 0)
         if self._fatal:
             self._producer = Producer(self._config)
         self._failed, self._first, self._fatal = 0, "", False
