@@ -16,10 +16,10 @@ from streams.dead_letters import DeadLetters
 from streams.history import BATCH_SIZE, WORKER, HistoryWorker, read
 from streams.history_store import SCRIPT, WINDOW, HistoryStore
 from streams.kafka import CheckedProducer
-from streams.observations import Observation, attempt_of, packed, place
+from streams.observations import Key, Observation, attempt_of, place
 from streams.redis_client import connect
 from streams.settings import Settings
-from streams.spans import Span, argument
+from streams.spans import Span, argument, packed
 from streams.topics import ensure_topics
 from streams.worker import COLLECT_EVERY
 
@@ -85,11 +85,12 @@ def bench(settings: Settings, completions: int = 200_000, rounds: int = 3) -> Fi
             store.apply(read(batch)[0], generation=2)
         worker.append(completions / (time.perf_counter() - began))
         began = time.perf_counter()
-        hashes = [name for observations in observed for name in _call_per_key(store, observations)]
+        for observations in observed:
+            _call_per_key(store, observations)
         per_key.append(completions / (time.perf_counter() - began))
         with store.client.pipeline(transaction=False) as pipeline:
-            for name in hashes:
-                pipeline.unlink(name)
+            for key in {key for observations in observed for each in observations for key in each.keys}:
+                pipeline.unlink(_hash_of(store, key))
             pipeline.execute()
         for generation in range(3):
             store.remove(THROUGHPUT, generation)
@@ -119,26 +120,27 @@ def send(settings: Settings, completions: int) -> None:
     producer.flush()
 
 
-def _call_per_key(store: HistoryStore, observations: list[Observation]) -> set[str]:
-    """Apply observations to a hash for each key; return the hashes."""
-    groups: dict[tuple[str, str], list[float | str]] = {}
+def _call_per_key(store: HistoryStore, observations: list[Observation]) -> None:
+    """Apply observations to a hash for each key."""
+    groups: dict[tuple[Key, str], list[float | str]] = {}
     ends: dict[str, int] = {}
     for observation in observations:
         attempt = attempt_of(observation.attempt_id)
         ends[observation.source] = observation.offset + 1
         for key in observation.keys:
-            _, name = place(key)
-            groups.setdefault((name, observation.source), []).extend(
+            groups.setdefault((key, observation.source), []).extend(
                 (1, 1, observation.offset, attempt, observation.value, observation.at)
             )
     spans = {source: argument({source: Span(0, end)}) for source, end in ends.items()}
     with store.client.pipeline(transaction=False) as pipeline:
-        for (name, source), updates in groups.items():
-            pipeline.execute_command(
-                "EVAL", SCRIPT, 1, f"{store.pointer}:{name}", WINDOW, spans[source], packed(((name,), updates))
-            )
+        for (key, source), updates in groups.items():
+            arguments = WINDOW, spans[source], packed(((place(key)[1],), updates))
+            pipeline.execute_command("EVAL", SCRIPT, 1, _hash_of(store, key), *arguments)
         pipeline.execute()
-    return {f"{store.pointer}:{name}" for name, _ in groups}
+
+
+def _hash_of(store: HistoryStore, key: Key) -> str:
+    return f"{store.pointer}:{place(key)[1]}"
 
 
 def _through_kafka(

@@ -10,7 +10,7 @@ from zlib import crc32
 import msgspec
 
 from predictor.statistics import check
-from streams.spans import Span, argument
+from streams.spans import Span, argument, packed
 
 #: Hashes that the statistics of one target are spread over: of one script call each, one slot each in a
 #: Cluster, read whole at one moment. Fixed, because a key must be found where it was written.
@@ -19,8 +19,6 @@ BUCKETS = 64
 REMEMBERED = 16_384
 
 _encode_json = msgspec.json.Encoder().encode
-#: MessagePack, which scripts read.
-packed = msgspec.msgpack.Encoder().encode
 
 
 class Key(NamedTuple):

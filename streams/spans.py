@@ -12,7 +12,8 @@ import msgspec
 from streams.message import Message, Rewind
 from streams.progress import Partition
 
-_encode = msgspec.msgpack.Encoder().encode
+#: MessagePack, which scripts read.
+packed = msgspec.msgpack.Encoder().encode
 
 
 class Span(NamedTuple):
@@ -58,7 +59,7 @@ def spans(messages: Iterable[Message], name: Callable[[Message], str] = source) 
 def argument(found: Mapping[str, Span]) -> bytes:
     """What a script is told: MessagePack of the fields of the fences, begins and ends."""
     ends = [span.end for span in found.values()]
-    return _encode((["@" + name for name in found], [span.begin for span in found.values()], ends))
+    return packed((["@" + name for name in found], [span.begin for span in found.values()], ends))
 
 
 def assert_kept(found: Mapping[str, Span], fences: Iterable[Sequence[int]]) -> None:

@@ -44,7 +44,8 @@ def attempts(models: int = 4, slow: str = "") -> tuple[Rows, Floats]:
 def test_hardware_that_a_model_never_ran_on_is_ranked_by_what_others_reached_there() -> None:
     found = measure(*attempts(), StructuredRecipe(TABLE), TABLE)
     assert (found.contexts, found.pairs) == (4, 16)
-    for ranking in (found.seen, found.pair_held_out, found.no_pair_seen, found.peak, found.bandwidth):
+    held_out = (found.pair_held_out, found.no_pair_seen, found.model_held_out)
+    for ranking in (found.seen, *held_out, found.peak, found.bandwidth):
         assert (ranking.tau, ranking.regret) == (1.0, 0.0)
 
 

@@ -1,6 +1,10 @@
+import socket
 import urllib.error
 import urllib.request
 
+import pytest
+
+from streams import health
 from streams.health import health_server
 from streams.progress import Progress
 
@@ -101,3 +105,10 @@ def test_health_over_http() -> None:
         assert get(port, "/livez") == (503, "no progress before the end of [('t', 0)]")
         assert "leap_batch_failures_total" in get(port, "/metrics")[1]
         assert get(port, "/")[0] == 404
+
+
+def test_a_connection_that_asks_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "IDLE_S", 0.1)
+    with health_server(0, Progress()) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as idle:
+        assert idle.recv(1) == b""
+        assert get(port, "/livez")[0] == 200
