@@ -220,6 +220,7 @@ def _writer(settings: Settings) -> "Iterator[multiprocessing.sharedctypes.Synchr
 
 
 def _write(settings: Settings, written: "multiprocessing.sharedctypes.Synchronized[int]") -> None:
+    end_with_parent()
     store = HistoryStore(connect(settings.redis_url), settings.redis_prefix)
     rng = np.random.default_rng(0)
     offset = 10**9
