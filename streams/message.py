@@ -1,7 +1,7 @@
 """A message as workers see it, and the wish to see some again."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from confluent_kafka import Message as RawMessage
@@ -44,9 +44,10 @@ class Message(NamedTuple):
         """Tell whether this was written before a moment that it reports as past.
 
         One event from the future would be "the last" for ever. What counts is when the message was written, not
-        what the time is now: so a replay tells the same. Brokers keep that time from being in the future.
+        what the time is now: so a replay tells the same. That time is whatever its producer wrote, also one that no
+        calendar has.
         """
-        return self.timestamp_ms > 0 and datetime.fromtimestamp(self.timestamp_ms / 1000, UTC) + AHEAD < moment
+        return 0 < self.timestamp_ms < (moment - AHEAD).timestamp() * 1000
 
     @classmethod
     def of(cls, raw: RawMessage, topic_id: str, position: int) -> "Message":

@@ -1,7 +1,7 @@
 """Create the declared topics and assert that the broker has them as declared."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -13,6 +13,7 @@ from streams.settings import Settings
 
 TIMEOUT_S = 30.0
 LATE_S = 5.0  # beyond which a client is not believed to keep its own timeout
+AHEAD_MS = 3_600_000  # a message of a later time would be kept, and found at that time, long after it was sent
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # 16 zero bytes in base64: the broker is older than topic ids
 
 
@@ -50,13 +51,9 @@ def ensure_topics(settings: Settings, declarations: Iterable[Declaration]) -> li
     """
     wanted = list(declarations)
     present = _partition_counts(settings)
-    missing = {
-        name: NewTopic(name, topic.partitions, settings.topic_replication, config=_broker_config(topic))
-        for topic in wanted
-        if (name := settings.topic(topic.name)) not in present
-    }
+    missing = {name: topic for topic in wanted if (name := settings.topic(topic.name)) not in present}
     if missing:
-        _create(settings, missing)
+        _create(settings, missing, {"message.timestamp.after.max.ms": str(AHEAD_MS)})
     assert_topics(settings, wanted)
     return sorted(missing)
 
@@ -105,14 +102,24 @@ def topic_ids(settings: Settings, names: Iterable[str], admin: AdminClient | Non
     return ids
 
 
-def _create(settings: Settings, topics: dict[str, NewTopic]) -> None:
+def _create(settings: Settings, topics: Mapping[str, Declaration], limits: Mapping[str, str]) -> None:
     admin = AdminClient(admin_config(settings))
-    for name, future in admin.create_topics(list(topics.values()), request_timeout=TIMEOUT_S).items():
+    new = [
+        NewTopic(name, topic.partitions, settings.topic_replication, config={**_broker_config(topic), **limits})
+        for name, topic in topics.items()
+    ]
+    refused = {}
+    for name, future in admin.create_topics(new, request_timeout=TIMEOUT_S).items():
         try:
             future.result(TIMEOUT_S + LATE_S)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another process was faster
+            code = error.args[0].code()
+            if code == KafkaError.INVALID_CONFIG and limits:
+                refused[name] = topics[name]
+            elif code != KafkaError.TOPIC_ALREADY_EXISTS:  # another process was faster
                 raise TopicError(f"{name} cannot be created: {error.args[0].str()}") from error
+    if refused:
+        _create(settings, refused, {})  # Kafka before 3.6 does not know them
     deadline = time.monotonic() + TIMEOUT_S
     while topics.keys() - _partition_counts(settings) and time.monotonic() < deadline:
         time.sleep(0.02)  # brokers learn of a topic a little after its creation is answered

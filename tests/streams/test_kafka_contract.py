@@ -1,12 +1,17 @@
 """Clients, topics and ranges, on whichever broker the tests run."""
 
 from collections import Counter
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewTopic
 
 from schemas.topics import COMPLETED, load_topics
 from streams.embedded import free_port
@@ -37,6 +42,36 @@ def test_topics_are_created_once(settings: Settings) -> None:
     assert created == sorted(settings.topic(topic.name) for topic in declarations)
     assert ensure_topics(settings, declarations) == []
     assert_topics(settings, declarations)
+
+
+def configured(settings: Settings, name: str) -> dict[str, str | None]:
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    admin = AdminClient(admin_config(settings))
+    [answer] = admin.describe_configs([resource]).values()
+    return {key: entry.value for key, entry in answer.result(10).items()}
+
+
+def test_topics_take_no_message_of_the_future(settings: Settings) -> None:
+    ensure_topics(settings, [Declared()])
+    found = configured(settings, settings.topic("some-topic"))
+    assert (found["message.timestamp.after.max.ms"], found["retention.ms"]) == ("3600000", "3600000")
+
+
+def test_a_broker_that_cannot_refuse_the_future_has_all_else(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = AdminClient.create_topics
+
+    def older(self: AdminClient, new: list[NewTopic], **more: Any) -> dict[str, Future[None]]:
+        unknown = [one for one in new if "message.timestamp.after.max.ms" in (one.config or {})]
+        answers: dict[str, Future[None]] = {one.topic: Future() for one in unknown}
+        for answer in answers.values():
+            answer.set_exception(KafkaException(KafkaError(KafkaError.INVALID_CONFIG)))
+        return answers or create(self, new, **more)
+
+    monkeypatch.setattr(AdminClient, "create_topics", older)
+    assert ensure_topics(settings, [Declared()]) == [settings.topic("some-topic")]
+    assert configured(settings, settings.topic("some-topic"))["max.message.bytes"] == "1048576"
 
 
 def test_other_counts_are_an_error_that_names_all(settings: Settings) -> None:
