@@ -13,16 +13,22 @@ from predictor.features.matrix import Matrix
 from predictor.jobs import Floats, Jobs, columns, seconds
 from predictor.placement import RANKED, REASONS, Goal, Placement, order, place
 from predictor.switches import Switches
+from schemas.codec import encode
 from schemas.events import ExcludedCandidate, JobSubmitted, PreferenceList, RankedCandidate
 
 NO_CANDIDATES = "no candidates"
 NO_ARTIFACT = "no artifact"
 SWITCHED_OFF = "switched off"
 ALL_EXCLUDED = "all candidates excluded"
+TOO_LARGE = "list too large"
 DEADLINE_EXCEEDED = "deadline exceeded"
 FAILED = "internal error"
 #: Why a list may be empty.
-NO_OPINIONS = (NO_CANDIDATES, NO_ARTIFACT, SWITCHED_OFF, ALL_EXCLUDED, DEADLINE_EXCEEDED, FAILED)
+NO_OPINIONS = (NO_CANDIDATES, NO_ARTIFACT, SWITCHED_OFF, ALL_EXCLUDED, TOO_LARGE, DEADLINE_EXCEEDED, FAILED)
+#: Below what a topic takes (1 MiB) by more than key, headers and the record's own fields.
+MAX_LIST_BYTES = 1_000_000
+#: So many candidates fit, whatever their names: a list has each name twice, in 3 kB at most, and 1 kB beside.
+FEW = 64
 NOT_ELIGIBLE = "pinned, but not among the candidates"
 
 
@@ -72,9 +78,16 @@ def rank(
     asked = [submission for submission, reason in zip(submissions, reasons, strict=True) if reason is None]
     lists = iter(_rank_asked(artifact, asked, policy, now) if asked else ())
     return [
-        next(lists) if reason is None else no_opinion(submission, reason, now)
+        _bounded(next(lists), submission, now) if reason is None else no_opinion(submission, reason, now)
         for submission, reason in zip(submissions, reasons, strict=True)
     ]
+
+
+def _bounded(answer: PreferenceList, submission: JobSubmitted, now: datetime) -> PreferenceList:
+    """A list that no topic takes would stop the worker; without an opinion it has each name once, and fits."""
+    if len(submission.candidates) <= FEW or len(encode(answer)) <= MAX_LIST_BYTES:
+        return answer
+    return no_opinion(submission, TOO_LARGE, now)
 
 
 def _refusal(submission: JobSubmitted, policy: Policy) -> str | None:

@@ -59,6 +59,22 @@ def test_every_submission_is_answered_and_the_rest_set_aside(topics: Settings, a
     assert sorted(letter.value or b"" for letter in letters) == sorted(broken)
 
 
+def test_a_list_that_no_topic_takes_is_an_empty_one(topics: Settings, artifact_store: LocalStore) -> None:
+    """Every name is allowed, and so is the submission, but a list has each name twice."""
+    settings = replace(topics, artifacts=str(artifact_store.root))
+    names = tuple("\N{GRINNING FACE}" * 509 + f"{number:03}" for number in range(256))
+    jobs = [submission("large", candidates=names), submission("fits", candidates=("basic", "fast", *names[:200]))]
+    producer = CheckedProducer(settings)
+    for job in jobs:
+        producer.produce(settings.topic(SUBMITTED), encode(job))
+    producer.flush()
+    run(settings)
+    answers = lists(settings)
+    assert (answers["large"].no_opinion, answers["large"].candidates) == ("list too large", names)
+    assert (len(answers["large"].ranked), len(answers["large"].excluded)) == (0, 0)
+    assert {one.hardware_type for one in answers["fits"].ranked} == {"basic", "fast"}
+
+
 def test_without_artifact_and_store_there_is_still_an_answer(topics: Settings, tmp_path: Path) -> None:
     settings = replace(topics, artifacts=str(tmp_path), redis_url="redis://127.0.0.1:1/0")
     producer = CheckedProducer(settings)
