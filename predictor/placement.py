@@ -113,15 +113,21 @@ def order(hardware_types: list[str], score: Floats) -> list[int]:
 
 
 def _too_small(jobs: Jobs, table: HardwareTable, job: Indices, hardware: Indices) -> Flags:
-    """Whether weights and gradients, spread as thin as they can be, exceed the memory of all accelerators."""
-    parameters = jobs.architecture[:, architecture.NAMES.index("parameters")]
+    """Whether weights and gradients, spread as thin as they can be, exceed the memory of all accelerators.
+
+    Of embedding tables weights alone, half the bytes: their gradients are sparse, or fused into the update.
+    """
+    parameters, tables = (
+        jobs.architecture[:, architecture.NAMES.index(name)] for name in ("parameters", "embedding_parameter_share")
+    )
     per_parameter = np.array(
         [_BYTES_PER_PARAMETER.get(str(name).lower(), _BYTES_PER_PARAMETER_16_BIT) for name in jobs.names[:, 0]]
     )
     specification = table.specifications[:, _MEMORY_GB]
     with np.errstate(invalid="ignore"):
-        needed: Flags = (parameters * per_parameter / jobs.accelerators)[job] > specification[hardware] * 1e9
-    return needed
+        needed = parameters * (1 - np.nan_to_num(tables) / 2) * per_parameter / jobs.accelerators
+        too_small: Flags = needed[job] > specification[hardware] * 1e9
+    return too_small
 
 
 def _too_late(throughput: Floats, job: Indices, goals: list[Goal]) -> Flags:

@@ -1,5 +1,6 @@
 """Placement against hand calculations, and its rules for any numbers."""
 
+import msgspec
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from predictor.jobs import HardwareTable, columns
 from predictor.placement import NOT_EFFICIENT, REASONS, Goal, Placement, order, place
 from schemas.hardware import Catalog, Hardware
-from schemas.launch import ModelDefinition, Operator
+from schemas.launch import LaunchConfig, ModelDefinition, Operator
 from tests.builders import CATALOG, submission
 
 TABLE = HardwareTable(CATALOG)
@@ -66,6 +67,26 @@ def test_memory_that_cannot_hold_weights_and_gradients_excludes() -> None:
 
     assert reasons(placed([1.0] * 5, of(64_000_000_000)))[0] is None
     assert reasons(placed([1.0] * 5, of(64_100_000_000)))[:2] == ["memory cannot hold the job", None]
+
+
+def test_embedding_tables_need_memory_for_their_weights_alone() -> None:
+    def of(embedded: int, dense: int) -> ModelDefinition:
+        tables = Operator(kind="embedding_bag", parameters=embedded, attributes={"rows": embedded / 128, "dim": 128})
+        return ModelDefinition(operators=(tables, Operator(kind="linear", parameters=dense)))
+
+    # bf16 on 16 accelerators of 16 GB: 2 bytes a value of a table and 4 of all else.
+    assert reasons(placed([1.0] * 5, of(120_000_000_000, 4_000_000_000)))[0] is None
+    assert reasons(placed([1.0] * 5, of(120_000_000_000, 4_100_000_000)))[0] == "memory cannot hold the job"
+
+
+def test_the_tables_of_mlperf_fit_on_two_accelerators_of_80_gb() -> None:
+    # DLRM-dcnv2: 204,184,588 rows of 128 values are 104.5 GB in fp32; dense gradients of them would double that.
+    tables = Operator(kind="embedding_bag", parameters=204_184_588 * 128)
+    model = ModelDefinition(operators=(tables, Operator(kind="linear", parameters=20_000_000)))
+    config = LaunchConfig(num_trainers=1, accelerators_per_trainer=2, precision="fp32")
+    jobs = columns([msgspec.structs.replace(submission(model=model), config=config)])
+    found = place(jobs, TABLE, np.array([0, 0]), TABLE.index(["fast", "basic"]), np.ones(2), [Goal()])
+    assert reasons(found) == [None, "memory cannot hold the job"]
 
 
 def test_a_prediction_that_is_not_finite_excludes() -> None:
