@@ -1,7 +1,8 @@
 """Preference lists in the words of other schedulers.
 
 What is to be acted on is the user's own choice alone where there is one, else the ranked types, best first; and
-nothing of a list in shadow, or without an opinion. Hardware types go by the names of Leap's catalog, unless
+nothing of a list in shadow, or without an opinion, which changes nothing of what the launcher asks for itself, its
+pinned type included. Hardware types go by the names of Leap's catalog, unless
 `names` says what a consumer calls them.
 """
 
@@ -104,7 +105,7 @@ def ray(answer: PreferenceList, names: Names = SAME, label: str = LABEL) -> dict
 
 def _scores(answer: PreferenceList) -> dict[str, float]:
     """Hardware type to score, best first."""
-    if answer.shadow:
+    if answer.shadow or not answer.ranked:
         return {}
     if answer.pinned:
         return {answer.pinned: 1.0}

@@ -85,8 +85,10 @@ def test_the_users_own_choice_stands_alone() -> None:
     assert outputs.ray(pinned) == {"label_selector": {"leap/hardware-type": "A100"}, "fallback_strategy": []}
 
 
-@pytest.mark.parametrize("silent", [answer({}), answer({"H100": 1.0}, shadow=True)], ids=["no opinion", "shadow"])
-def test_nothing_to_act_on_is_an_empty_output(silent: PreferenceList) -> None:
+@pytest.mark.parametrize("pinned", [None, "A100"])
+@pytest.mark.parametrize("scores", [{}, {"H100": 1.0}], ids=["no opinion", "shadow"])
+def test_nothing_to_act_on_is_an_empty_output(scores: dict[str, float], pinned: str | None) -> None:
+    silent = answer(scores, pinned, shadow=bool(scores))
     assert outputs.hardware_types(silent) == []
     assert (outputs.kubernetes(silent), outputs.skypilot(silent, 8), outputs.ray(silent)) == ({}, {}, {})
 
