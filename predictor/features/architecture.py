@@ -5,6 +5,7 @@ NaN in every one of them; a value that does not apply to a model (heads of one w
 """
 
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +76,7 @@ _BITS = {"fp64": 64.0, "fp32": 32.0, "tf32": 32.0, "fp16": 16.0, "bf16": 16.0, "
 _NO_DEFINITION = "without a definition"
 _NO_PARAMETERS, _NO_FLOPS = "where the model has no parameters", "where it states no FLOP"
 _EMBEDDING = "where no table states it"
-_ATTENTION = "where no attention states it"
+_OUTPUT, _ATTENTION = "where no output states it", "where no attention states it"
 
 
 def _of_operators(formula: str, unit: str = "", missing: str = _NO_DEFINITION) -> Described:
@@ -112,7 +113,7 @@ TABLE: dict[str, Described] = {
     "embedding_dim": _of_operators("mean dim of class embedding", "values", _EMBEDDING),
     "heads": _of_operators("mean heads of class attention", "", _ATTENTION),
     "head_dim": _of_operators("mean head_dim of class attention", "values", _ATTENTION),
-    "layer_width": _of_operators("max last dimension of an output", "values"),
+    "layer_width": _of_operators("max last dimension of an output", "values", _OUTPUT),
     "activations": _of_operators("Σ values of the output", "values per sample"),
     "largest_activation": _of_operators("max values of one output", "values per sample"),
     "sequence": _of_operators("max second last dimension of an output of class attention", "positions", _ATTENTION),
@@ -160,7 +161,6 @@ def summary(model: ModelDefinition) -> dict[str, float]:
         "parameters": parameters.sum(),
         "flops": flops.sum(),
         "bytes": moved.sum(),
-        "layer_width": max((operator.shape[-1] for operator in operators if operator.shape), default=0),
         "activations": outputs.sum(),
         "largest_activation": outputs.max(),
     }
@@ -172,6 +172,7 @@ def summary(model: ModelDefinition) -> dict[str, float]:
         values["intensity"] = values["flops"] / values["bytes"]
     if values["parameters"] > 0:
         values["flops_per_parameter"] = values["flops"] / values["parameters"]
+    values |= _stated({"layer_width": _largest(operators, -1)})
     values |= _embeddings([operators[row] for row in np.flatnonzero(member["embedding"])])
     values |= _attention([operators[row] for row in np.flatnonzero(member["attention"])])
     if model.precision is not None and model.precision.lower() in _BITS:
@@ -199,6 +200,12 @@ def _mean_attribute(operators: list[Operator], name: str) -> float | None:
     return float(np.mean(stated)) if stated else None
 
 
+def _largest(operators: Sequence[Operator], axis: int) -> float | None:
+    """Largest of one dimension of the outputs, of those that have it and do not leave it open."""
+    sizes = [operator.shape[axis] for operator in operators if len(operator.shape) >= -axis]
+    return max((float(size) for size in sizes if size > 0), default=None)
+
+
 def _stated(values: dict[str, float | None]) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None}
 
@@ -215,12 +222,11 @@ def _embeddings(tables: list[Operator]) -> dict[str, float]:
 
 
 def _attention(operators: list[Operator]) -> dict[str, float]:
-    positions = [operator.shape[-2] for operator in operators if len(operator.shape) >= 2]
     return _stated(
         {
             "heads": _mean_attribute(operators, "heads"),
             "head_dim": _mean_attribute(operators, "head_dim"),
-            "sequence": float(max(positions)) if positions else None,
+            "sequence": _largest(operators, -2),
         }
     )
 

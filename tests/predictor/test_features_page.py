@@ -3,11 +3,15 @@
 import re
 from pathlib import Path
 
+import numpy as np
+
 from predictor.features import matrix
 from predictor.features.architecture import NAMES, summary
 from predictor.features.page import page
+from predictor.jobs import columns
 from predictor.vocabulary import Vocabulary
-from tests.builders import MODEL
+from schemas.launch import ModelDefinition, Operator
+from tests.builders import MODEL, submission
 
 PAGE = Path(__file__).parents[2] / "docs" / "features.md"
 
@@ -33,3 +37,12 @@ def test_the_architecture_is_44_values_of_which_a_definition_has_those_that_appl
     assert (values["embedding_rows"], values["embedding_largest"], values["embedding_dim"]) == (100, 100, 16)
     assert (values["activations"], values["largest_activation"], values["layer_width"]) == (81, 32, 32)
     assert values["precision_bits"] == 16
+
+
+def test_a_dimension_that_varies_is_not_a_number() -> None:
+    open_ended = Operator(kind="attention", shape=(-1, -1))
+    assert {"sequence", "layer_width"} & summary(ModelDefinition(operators=(open_ended,))).keys() == set()
+    values = summary(ModelDefinition(operators=(open_ended, Operator(kind="attention", shape=(128, 64)))))
+    assert (values["sequence"], values["layer_width"]) == (128, 64)
+    jobs = columns([submission(model=ModelDefinition(operators=(open_ended,)))])
+    assert np.isnan(jobs.architecture[0, [NAMES.index("sequence"), NAMES.index("layer_width")]]).all()
