@@ -33,6 +33,8 @@ _NORMS = frozenset({
     "MeanVarianceNormalization", "RMSNormalization", "SimplifiedLayerNormalization", "LRN",
 })  # fmt: skip
 _POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
+#: What multiplies and adds much more often than it writes, by no formula below.
+_NO_FORMULA = frozenset({"DFT", "Det", "LinearAttention", "QLinearConv", "STFT"})
 _READS_ALL = frozenset({"GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "ArgMax", "ArgMin", "TopK"})
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
@@ -71,13 +73,15 @@ def flops(node: NodeProto, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) 
     Raises
     ------
     Unknown
-        If a multiplication's shape is open.
+        If a multiplication's shape is open, or its formula is not here.
     """
     name = node.op_type
     if name in _MOVES:
         return 0.0
     if name in _FORMULAS:
         return float(_FORMULAS[name](node, inputs, outputs))
+    if name in _NO_FORMULA:
+        raise Unknown("its number of operations is not known; export the model without it")
     if name in _NORMS:
         return float(NORM_FLOPS * elements(outputs[0].shape))
     if name in _READS_ALL or name.startswith("Reduce"):
@@ -150,9 +154,14 @@ def _attend(node: NodeProto, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 _Formula = Callable[[NodeProto, Sequence[Tensor], Sequence[Tensor]], int]
 _FORMULAS: dict[str, _Formula] = {
     "MatMul": _matmul,
+    "MatMulInteger": _matmul,
+    "QLinearMatMul": _matmul,
     "Gemm": _gemm,
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
+    "ConvInteger": _conv,
+    "CausalConvWithState": _conv,
+    "DeformConv": _conv,
     "LSTM": _recurrent,
     "GRU": _recurrent,
     "RNN": _recurrent,

@@ -14,6 +14,7 @@ from predictor.features.architecture import summary
 from schemas.launch import ModelDefinition
 
 FLOAT = TensorProto.FLOAT
+INTEGERS = {"x": [1, 5, 8], "i": [1, 3, 8, 8]}
 LIGHT = Path(str(files("onnx.backend.test"))) / "data" / "light"  # well-known models whose weights are constants
 
 
@@ -104,6 +105,48 @@ def test_operators_of_each_formula_by_hand(tmp_path: Path) -> None:
     assert only(model, "einsum") == [2 * 5 * 7 * 7 * 7]
     assert only(model, "reducemean") == [5 * 7 * 7]
     assert only(model, "instancenormalization") == [5 * 5 * 9 * 9]
+
+
+def test_a_deformable_convolution_by_hand(tmp_path: Path) -> None:
+    nodes = [helper.make_node("DeformConv", ["x", "k", "o"], ["y"], group=2, pads=[1, 1, 1, 1])]
+    inputs: dict[str, list[int | str]] = {"x": [1, 32, 16, 16], "o": [1, 18, 16, 16]}
+    path = written(tmp_path, nodes, inputs, {"y": [1, 64, 16, 16]}, {"k": (64, 16, 3, 3)})
+    assert only(describe(path, {}), "deformconv") == [2 * 64 * 16 * 16 * 3 * 3 * 16]  # 4,718,592
+
+
+def test_products_of_integers_by_hand(tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMulInteger", ["x", "w"], ["y"]),
+            helper.make_node("QLinearMatMul", ["x", "s", "z", "w", "s", "z", "s", "z"], ["q"]),
+            helper.make_node("ConvInteger", ["i", "k"], ["c"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.UINT8, shape) for name, shape in INTEGERS.items()],
+        [
+            helper.make_tensor_value_info("y", TensorProto.INT32, [1, 5, 4]),
+            helper.make_tensor_value_info("q", TensorProto.UINT8, [1, 5, 4]),
+            helper.make_tensor_value_info("c", TensorProto.INT32, [1, 6, 7, 7]),
+        ],
+        [
+            numpy_helper.from_array(np.zeros((8, 4), np.uint8), "w"),
+            numpy_helper.from_array(np.zeros((6, 3, 2, 2), np.uint8), "k"),
+            numpy_helper.from_array(np.array(1, np.float32), "s"),
+            numpy_helper.from_array(np.array(0, np.uint8), "z"),
+        ],
+    )
+    path = tmp_path / "m.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]).SerializeToString())
+    flops = {each.kind: each.flops for each in describe(path, {}).operators}
+    assert flops == {
+        "matmulinteger": 2 * 5 * 4 * 8, "qlinearmatmul": 2 * 5 * 4 * 8, "convinteger": 2 * 6 * 7 * 7 * 3 * 2 * 2,
+    }  # fmt: skip
+
+
+def test_a_product_without_a_formula_is_said_not_guessed(tmp_path: Path) -> None:
+    path = written(tmp_path, [helper.make_node("Det", ["x"], ["y"])], {"x": [1, 8, 8]}, {"y": [1]})
+    with pytest.raises(NotDescribed, match=r"\(Det\): its number of operations is not known; export"):
+        describe(path, {})
 
 
 @pytest.mark.parametrize(("cell", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
