@@ -30,7 +30,7 @@ def gather(hashes: Hashes, values: NDArray[np.floating], wanted: Hashes, missing
 
 
 def configurations(jobs: Jobs) -> Hashes:
-    """(n,) hashes of the whole launch configuration: jobs that agree in all that their launcher stated have one."""
+    """(n,) hashes of the launch configuration: jobs of equal numbers and names have one; `extra` is left out."""
     keys = np.zeros(len(jobs), dtype=np.uint64)
     for column in (*jobs.numbers.T, *jobs.names.T):
         keys = _mix(keys ^ _hash(column))

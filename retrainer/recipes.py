@@ -1,7 +1,7 @@
 """Recipes: what a night may train, declared in one place.
 
 A recipe fits the rows of a window and writes the files that :class:`predictor.model.Model` serves. The best on
-the held-out day is the champion; `paper` stays in every report.
+the held-out day is the champion.
 """
 
 from collections.abc import Callable

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,17 +10,18 @@ from numpy.typing import NDArray
 from predictor.experts import LEVELS, STATISTICS, ExactHistory
 from predictor.gate import BASIS, Gate, evidence, trust
 from predictor.gate_fit import UNTAUGHT, Rehearsal, fit_gate
-from predictor.jobs import Floats, HardwareTable
+from predictor.jobs import Floats, HardwareTable, columns, strings
 from predictor.kernel import Kernel, Points, Rows
 from predictor.keys import hashed
 from predictor.prior import OUTSIDE, Prior
 from predictor.prior_fit import StructuredPrior
-from predictor.structured import Structured
+from predictor.structured import Structured, rows_of
 from predictor.structured_fit import StructuredRecipe, fold_of
 from predictor.terms import Term, kernel_of
 from predictor.units import aggregate, codes, grouped_median
 from retrainer.chain import ChainOfMedians
 from schemas.hardware import load_catalog
+from tests.builders import MODEL, submission
 
 TABLE = HardwareTable(load_catalog())
 TYPES = ("V100-SXM-16GB", "A100-SXM-80GB", "H100-SXM-80GB", "B200")
@@ -276,6 +278,13 @@ def test_a_second_fit_starts_from_the_first() -> None:
     recipe.fit(rows, y)
     assert recipe.variances_ is learned
     assert len(recipe.rehearsal_.y) == rehearsed + int((~early).sum())
+
+
+def test_neither_definition_nor_extra_is_an_input() -> None:
+    job = submission()
+    extra = msgspec.structs.replace(job, model=MODEL, config=msgspec.structs.replace(job.config, extra={"image": "x"}))
+    found = rows_of(columns([job, extra]), np.arange(2), strings(["basic"] * 2))
+    assert all(first == second for first, second in found.values() if first == first)
 
 
 def test_serving_needs_no_scikit_learn() -> None:
