@@ -118,18 +118,16 @@ def _rebuild(file: Path | None) -> None:
 @contextmanager
 def _open() -> Iterator[tuple["Settings", "HistoryStore"]]:
     """Open the store; turn what may go wrong outside into a sentence."""
-    import redis
-
     from streams.history_rebuild import SwitchError
     from streams.history_store import Held, HistoryStore
-    from streams.redis_client import connect
+    from streams.redis_client import STORE_ERRORS, connect
     from streams.topics import TopicError
 
     settings = read_settings()
     try:
         with connect(settings.redis_url) as client:
             yield settings, HistoryStore(client, settings.redis_prefix)
-    except redis.RedisError as error:
+    except STORE_ERRORS as error:
         _fail(f"the store does not answer as it should: {error}. LEAP_REDIS_URL says where it is")
     except (Held, SwitchError, TopicError, TimeoutError, ValueError, OSError) as error:
         _fail(str(error))

@@ -9,6 +9,8 @@ from redis.retry import Retry
 Client = redis.Redis | redis.RedisCluster
 
 TIMEOUT_S = 10.0
+#: What a store that is away may raise: that of a Cluster is no RedisError.
+STORE_ERRORS = (redis.RedisError, redis.exceptions.RedisClusterException)
 
 
 def connect(url: str) -> Client:
@@ -16,7 +18,7 @@ def connect(url: str) -> Client:
 
     Raises
     ------
-    redis.RedisError
+    redis.RedisError, redis.exceptions.RedisClusterException
         If it does not answer, or does not let us in.
     ValueError
         If the URL is none; the message keeps it to itself, for it may hold a password.

@@ -5,12 +5,11 @@ from collections.abc import Callable
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
-import redis
 import typer
 
 from predictor.switches import Switch
 from schemas.events import Objective
-from streams.redis_client import connect
+from streams.redis_client import STORE_ERRORS, connect
 from streams.switch_store import DEFAULT, SwitchStore
 from streams.topics_cli import read_settings
 
@@ -65,6 +64,6 @@ def _ask(question: Callable[[SwitchStore], Answer]) -> Answer:
     settings = read_settings()
     try:
         return question(SwitchStore(connect(settings.redis_url), settings.redis_prefix))
-    except redis.RedisError as error:
+    except STORE_ERRORS as error:
         typer.secho(f"the store does not answer: {error}; check LEAP_REDIS_URL", fg="red", err=True)
         raise typer.Exit(1) from None

@@ -45,16 +45,19 @@ class SwitchStore:
         self._switches = f"{prefix}:{{switches}}:current"
         self._record = f"{prefix}:{{switches}}:record"
 
-    def read(self) -> Switches:
-        """The switches in force.
+    def known(self) -> Switches | None:
+        """What was set last, be it nothing but defaults; none if nothing ever was, or the store has lost it.
 
         Raises
         ------
-        redis.RedisError
+        redis.RedisError, redis.exceptions.RedisClusterException
             If the store does not answer.
         """
-        raw = self._client.get(self._switches)
-        return msgspec.json.decode(raw, type=Switches) if isinstance(raw, bytes) else Switches()
+        return _decoded(self._client.get(self._switches))
+
+    def read(self) -> Switches:
+        """The switches that a worker would begin with; raises as `known` does."""
+        return self.known() or Switches()
 
     def set(self, model_type: str, switch: Switch | None, by: str) -> Switches:
         """Change one switch, and put it on record, in one transaction.
@@ -71,8 +74,7 @@ class SwitchStore:
         change = Change(model_type=model_type, switch=switch, by=by, at=datetime.now(UTC))
 
         def swap(pipe: redis.client.Pipeline) -> None:
-            raw = pipe.get(self._switches)
-            found = msgspec.json.decode(raw, type=Switches) if isinstance(raw, bytes) else Switches()
+            found = _decoded(pipe.get(self._switches)) or Switches()
             pipe.multi()
             pipe.set(self._switches, msgspec.json.encode(_changed(found, change)))
             pipe.lpush(self._record, msgspec.json.encode(change))
@@ -92,21 +94,28 @@ class FollowedSwitches:
     Parameters
     ----------
     open_store
-        Connects to the store, which may be away: then, and whenever it is lost, nothing changes.
+        Connects to the store, which may be away: then, and whenever it or what it held is lost, nothing changes.
     """
 
     def __init__(self, open_store: Callable[[], SwitchStore]) -> None:
         self._open_store = open_store
         self._store: SwitchStore | None = None
+        self._told = False
         self.current = Switches()
 
     def refresh(self) -> None:
         """Ask once."""
         try:
             self._store = self._store or self._open_store()
-            self.current = self._store.read()
-        except (redis.RedisError, msgspec.MsgspecError) as error:
-            log.warning("switches not read, keeping the last known", reason=str(error))
+            found = self._store.known()
+        except Exception as error:  # whatever it is, the next time may be better, and nobody else would ask
+            log.warning("switches not read, keeping the last known", reason=repr(error))
+            return
+        if found is not None:
+            self.current = found
+        elif self._told:
+            log.warning("the store has lost the switches, keeping the last known until one is set")
+        self._told = found is not None
 
     def follow(self, stop: threading.Event) -> None:
         """Ask now, then in the background until `stop`."""
@@ -118,6 +127,10 @@ class FollowedSwitches:
                     return
 
         threading.Thread(target=run, name="leap-switches", daemon=True).start()
+
+
+def _decoded(raw: object) -> Switches | None:
+    return msgspec.json.decode(raw, type=Switches) if isinstance(raw, bytes) else None
 
 
 def _changed(switches: Switches, change: Change) -> Switches:

@@ -8,19 +8,26 @@ from pathlib import Path
 
 import pytest
 import redis
+from structlog.testing import capture_logs
+from typer import Typer
+from typer.testing import CliRunner
 
 from predictor.store import LocalStore
 from predictor.switches import Switch, Switches
 from schemas.codec import decode, encode
 from schemas.events import DeadLetter, PreferenceList
 from schemas.topics import DEAD_LETTERS, PREFERENCES, SUBMITTED
+from streams.embedded import child, free_port, store_ready
+from streams.history_cli import app as history
 from streams.kafka import CheckedProducer
 from streams.ranges import read_range
 from streams.ranking import ranking_loop
 from streams.redis_client import connect
 from streams.settings import Settings
+from streams.switch_cli import app as switch
 from streams.switch_store import FollowedSwitches, SwitchStore
 from tests.builders import submission
+from tests.streams.test_history_cluster import server
 
 
 def wait_for(done: Callable[[], bool]) -> None:
@@ -133,3 +140,53 @@ def test_a_worker_follows_and_keeps_the_last_known(switch_store: SwitchStore) ->
     followed.follow(stop)
     wait_for(lambda: followed.current.by_model_type["dlrm"].mode == "on")
     stop.set()
+
+
+def test_switches_that_the_store_has_lost_stay_in_force(settings: Settings, switch_store: SwitchStore) -> None:
+    """Ranking that somebody switched off must not begin by itself; that nobody wants it off any more is told."""
+    followed = FollowedSwitches(lambda: switch_store)
+    with capture_logs() as before:
+        followed.refresh()  # nothing was ever set
+    switch_store.set("*", Switch(mode="off"), by="ann")
+    followed.refresh()
+    with connect(settings.redis_url) as client:
+        client.delete(f"{settings.redis_prefix}:{{switches}}:current")
+    with capture_logs() as after:
+        for _ in range(3):
+            followed.refresh()
+    assert followed.current == Switches(default=Switch(mode="off"))
+    assert (before, [entry["log_level"] for entry in after]) == ([], ["warning"])
+    switch_store.set("*", None, by="ann")
+    followed.refresh()
+    assert followed.current == Switches()
+
+
+def test_no_fault_of_the_store_ends_the_following(switch_store: SwitchStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the client of a Cluster raises when no node answers is no RedisError."""
+    switch_store.set("*", Switch(mode="off"), by="ann")
+    faults = [redis.exceptions.RedisClusterException("no node"), redis.ConnectionError("away"), OSError("strange")]
+    known = switch_store.known
+
+    def sometimes() -> Switches | None:
+        if faults:
+            raise faults.pop()
+        return known()
+
+    monkeypatch.setattr(switch_store, "known", sometimes)
+    monkeypatch.setattr("streams.switch_store.FOLLOW_EVERY_S", 0.01)
+    followed, stop = FollowedSwitches(lambda: switch_store), threading.Event()
+    followed.follow(stop)
+    wait_for(lambda: followed.current.default.mode == "off")
+    stop.set()
+
+
+@pytest.mark.parametrize("command", [(switch, ["show"]), (history, ["show", "any"])])
+def test_a_cluster_that_has_no_nodes_is_a_clear_error(command: tuple[Typer, list[str]], tmp_path: Path) -> None:
+    app, arguments = command
+    port = free_port()
+    url = f"redis://127.0.0.1:{port}/0"
+    options = ["--port", str(port), "--cluster-port", str(free_port()), "--cluster-enabled", "yes", "--save", ""]
+    with child([server(), *options, "--dir", str(tmp_path)], tmp_path / "log", lambda: store_ready(url)):
+        done = CliRunner().invoke(app, arguments, env={"LEAP_REDIS_URL": url})
+    assert (done.exit_code, type(done.exception)) == (1, SystemExit)
+    assert "the store does not answer" in done.stderr
