@@ -143,8 +143,9 @@ NIGHT_FAILURES = counter(
 )
 LIVE_SHARE = gauge(
     "leap_live_share",
-    "Share of the last day, 0 to 1: `w20`, `w10`, `w5` of finished attempts, `coverage`, `ranked` lists, "
-    "`attempts_ranked`, `hours_ranked`, `first_choice`, `interval`, `skew` of the history served.",
+    "Share of the last day, 0 to 1, absent where there is none: `w20`, `w10`, `w5` of finished attempts, "
+    "`coverage`, `ranked` lists, `attempts_ranked`, `hours_ranked`, `first_choice`, `interval`, "
+    "`skew` of the history served.",
     "w20 falling: see the page for the model or hardware type that fell; ranked falling: see leap_live_no_opinion; "
     "skew above 0: no night for a day and a half, or `leap history audit` finds a fault.",
     ["what"],

@@ -7,6 +7,7 @@ reads compressed batches only where the package cramjam is installed, and crashe
 """
 
 import asyncio
+import math
 import ssl
 import threading
 import time
@@ -211,6 +212,7 @@ def credentials(kafka: Mapping[str, str]) -> faust.SSLCredentials | faust.SASLCr
 
 
 def _tell(found: Figures) -> None:
+    accuracy = found.accuracy
     shares = {
         "coverage": found.coverage,
         "ranked": found.ranked,
@@ -219,13 +221,16 @@ def _tell(found: Figures) -> None:
         "first_choice": found.first_choice,
         "interval": found.interval,
         "skew": found.skew,
+        "w20": accuracy.w20 if accuracy else None,
+        "w10": accuracy.w10 if accuracy else None,
+        "w5": accuracy.w5 if accuracy else None,
     }
-    if found.accuracy:
-        shares |= {"w20": found.accuracy.w20, "w10": found.accuracy.w10, "w5": found.accuracy.w5}
-        metrics.LIVE_RATIO.set(found.accuracy.ratio)
     for name, share in shares.items():
-        if share is not None:
+        if share is None:  # or the last that there was would stand for today's
+            metrics.LIVE_SHARE.remove(name)
+        else:
             metrics.LIVE_SHARE.labels(name).set(share / 100.0)
+    metrics.LIVE_RATIO.set(accuracy.ratio if accuracy else math.nan)
     metrics.LIVE_SCORED.set(found.scored)
     metrics.LIVE_NO_OPINION.clear()
     for reason, count in found.no_opinion.items():

@@ -1,6 +1,7 @@
 """The live monitor under the broker that the suite runs on: Faust delivers, nothing is counted twice, or stops it."""
 
 import asyncio
+import math
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from schemas.topics import ALLOCATED, COMPLETED, PREFERENCES
 from streams.embedded import free_port
 from streams.health import health_server
 from streams.kafka import CheckedProducer
+from streams.metrics import LIVE_SHARE
 from streams.monitor import Figures, Monitor, Part
 from streams.monitor_app import LiveMonitor, credentials
 from streams.settings import Settings
@@ -128,6 +130,24 @@ def test_page_figures_and_metrics(topics: Settings) -> None:
         told_by_metrics = get("/metrics").decode()
     assert 'leap_live_share{what="w20"} 0.5' in told_by_metrics
     assert 'leap_live_no_opinion{reason="internal error"} 1.0' in told_by_metrics
+
+
+def test_a_share_of_nothing_is_no_longer_told(topics: Settings) -> None:
+    live = monitor_of(topics)
+    for event in EVENTS:
+        live.take(topics.topic(TOPICS[type(event).__name__]), encode(event))
+    live.figures()
+    assert shares() >= {"w20", "interval", "first_choice", "ranked"}
+    assert REGISTRY.get_sample_value("leap_live_ratio") == live.figures().accuracy.ratio  # type: ignore[union-attr]
+    quiet = monitor_of(topics)  # as a day later, when but one attempt has ended and nothing was ranked
+    quiet.take(topics.topic(COMPLETED), encode(completed("alone", "fast", 100.0)))
+    quiet.figures()
+    assert shares() == {"coverage", "attempts_ranked", "hours_ranked"}
+    assert math.isnan(REGISTRY.get_sample_value("leap_live_ratio") or 0.0)
+
+
+def shares() -> set[str]:
+    return {one.labels["what"] for metric in LIVE_SHARE.collect() for one in metric.samples}
 
 
 def test_credentials() -> None:
