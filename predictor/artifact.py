@@ -4,7 +4,6 @@
 """
 
 import hashlib
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -14,12 +13,14 @@ from pathlib import Path
 import msgspec
 
 from predictor import manifest as manifests
+from predictor.durable import sync, sync_folder
 from predictor.features import matrix
 from predictor.features.matrix import Matrix, Pairs
 from predictor.jobs import HardwareTable, Indices, Jobs, strings
 from predictor.manifest import ArtifactError, FileEntry, Manifest
 from predictor.model import Model
 from predictor.model import load as load_model
+from predictor.signing import FILE as SIGNATURES
 from predictor.snapshot import Snapshot
 from schemas.hardware import Catalog
 
@@ -110,12 +111,12 @@ def write(parent: Path, manifest: Manifest, catalog: Catalog, write_files: Calla
         version = f"{manifest.target}-{manifest.created_at:%Y%m%dT%H%M%SZ}-{digest.hexdigest()[:12]}"
         final = msgspec.structs.replace(manifest, version=version, files=files)
         (draft / manifests.FILE).write_bytes(manifests.encode(final))
-        _make_durable(draft)
+        sync_folder(draft)
         place = parent / version
         if not place.exists():
             draft.chmod(0o755)
             draft.rename(place)
-            _sync(parent)
+            sync(parent)
         return place
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -134,6 +135,12 @@ def _sha256(path: Path) -> str:
 
 
 def _verify(folder: Path, manifest: Manifest) -> None:
+    # A file that nobody vouches for could take the place of one that is vouched for.
+    strange = {path.name for path in folder.iterdir()} - manifest.files.keys() - {manifests.FILE, SIGNATURES}
+    if strange := {name for name in strange if not name.startswith(".")}:
+        raise ArtifactError(
+            f"{folder}: {', '.join(sorted(strange)[:3])} not in the manifest; remove it or promote another"
+        )
     for name, entry in manifest.files.items():
         path = folder / name
         if path.is_symlink() or path.stat().st_size != entry.bytes:
@@ -143,17 +150,3 @@ def _verify(folder: Path, manifest: Manifest) -> None:
     for name in (CATALOG_FILE, *Snapshot.REQUIRED):
         if name not in manifest.files:
             raise ArtifactError(f"{folder}: {name} is not in the manifest; publish the artifact again")
-
-
-def _make_durable(folder: Path) -> None:
-    for path in folder.iterdir():
-        _sync(path)
-    _sync(folder)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

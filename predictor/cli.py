@@ -250,14 +250,16 @@ def _move(store: ArtifactStore, target: str, version: str, reason: str, *, pinne
     from predictor.artifact import load  # loads ONNX Runtime
 
     pointer = store.pointer(target)
-    expected = pointer.version if pointer else None
-    moved = Pointer(version=version, previous=expected, reason=reason, moved_at=datetime.now(UTC), pinned=pinned)
+    before = pointer.version if pointer else None
+    # To hold production where it is must not lose the way back.
+    previous = pointer.previous if pointer and version == before else before
+    moved = Pointer(version=version, previous=previous, reason=reason, moved_at=datetime.now(UTC), pinned=pinned)
     try:
         load(store.folder(target, version))
-        store.move(target, moved, expected)
+        store.move(target, moved, pointer)
     except (ArtifactError, PointerMoved) as error:
         raise fail(str(error)) from None
-    print(f"production of {target}: {version} (was {expected}){', pinned' if pinned else ''}")
+    print(f"production of {target}: {version} (was {before}){', pinned' if pinned else ''}")
 
 
 def _number(value: float | None) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import fsspec
 import msgspec
 
+from predictor.durable import sync_folder
 from predictor.manifest import FILE as MANIFEST
 from predictor.manifest import FILE_NAME, MAX_BYTES, ArtifactError, decode, read_limited
 from predictor.signing import FILE as SIGNATURES
@@ -41,18 +42,23 @@ class RemoteStore:
 
     def folder(self, target: str, version: str) -> Path:
         """See :class:`predictor.store.ArtifactStore`."""
+        place = self._cache / target / version
+        cached = _whole(place)
+        manifest = self._checked(target, version, cached)
+        if cached is None:
+            self._fetch(target, version, manifest, place)
+        return place
+
+    def _checked(self, target: str, version: str, cached: bytes | None = None) -> bytes:
+        """The manifest of a version that is there, signed where it must be."""
         if "/" in version:
             raise missing(version, target, self._url)
-        place = self._cache / target / version
-        cached = place / MANIFEST
-        data = read_limited(cached) if cached.is_file() else self._small(target, version, MANIFEST)
+        data = cached or self._small(target, version, MANIFEST)
         if data is None:
             raise missing(version, target, self._url)
         if self._trusted is not None:
             self._trusted.check(data, self._small(target, version, SIGNATURES), target, version)
-        if not cached.is_file():
-            self._fetch(target, version, data, place)
-        return place
+        return data
 
     def _fetch(self, target: str, version: str, manifest: bytes, place: Path) -> None:
         """Bring an artifact into the cache; nothing is read that is longer than its manifest says."""
@@ -66,6 +72,9 @@ class RemoteStore:
                     raise ArtifactError(f"{path}: not the {entry.bytes} bytes that the manifest names; publish again")
                 self._files.get_file(path, str(draft / name))
             (draft / MANIFEST).write_bytes(manifest)
+            sync_folder(draft)
+            if place.exists() and _whole(place) is None:
+                shutil.rmtree(place)
             if not place.exists():
                 draft.rename(place)
             cached = sorted(place.parent.glob("[!.]*"), key=lambda path: path.stat().st_mtime)
@@ -114,10 +123,9 @@ class RemoteStore:
         except FileNotFoundError:
             return None
 
-    def move(self, target: str, pointer: Pointer, expected: str | None) -> None:
+    def move(self, target: str, pointer: Pointer, expected: Pointer | None) -> None:
         """See :class:`predictor.store.ArtifactStore`."""
-        if not self._files.exists(self._path(target, pointer.version, MANIFEST)):
-            raise missing(pointer.version, target, self._url)
+        self._checked(target, pointer.version)
         condition = self._unchanged(target)  # before the pointer is read: a move in between makes the write fail
         check_expected(self.pointer(target), expected, target)
         try:
@@ -138,6 +146,16 @@ class RemoteStore:
             return {"IfMatch": self._files.info(self._path(target, POINTER))["ETag"]}
         except FileNotFoundError:
             return {"IfNoneMatch": "*"}
+
+
+def _whole(place: Path) -> bytes | None:
+    """The manifest of a copy in the cache, if no file of it is missing or cut off."""
+    try:
+        manifest = read_limited(place / MANIFEST)
+        entries = decode(manifest).files.items()
+        return manifest if all((place / name).stat().st_size == entry.bytes for name, entry in entries) else None
+    except (OSError, ArtifactError):
+        return None
 
 
 def _refused(error: OSError) -> bool:

@@ -1,7 +1,7 @@
 """Where artifacts live, and the pointer that says which one is in production.
 
 Layout: ``<root>/<target>/<version>/...`` and ``<root>/<target>/production.json``. Artifacts never change;
-the pointer moves atomically, and only from the version that the mover believes it to be at.
+the pointer moves atomically, and only from where the mover believes it to be.
 """
 
 import fcntl
@@ -17,6 +17,7 @@ from typing import Protocol
 
 import msgspec
 
+from predictor.durable import sync, sync_folder
 from predictor.manifest import FILE as MANIFEST
 from predictor.manifest import ArtifactError, read_limited
 from predictor.signing import FILE as SIGNATURES
@@ -82,11 +83,13 @@ class ArtifactStore(Protocol):
     def pointer(self, target: str) -> Pointer | None:
         """What is in production, if anything is."""
 
-    def move(self, target: str, pointer: Pointer, expected: str | None) -> None:
-        """Point production to ``pointer.version`` if it is at version `expected` now.
+    def move(self, target: str, pointer: Pointer, expected: Pointer | None) -> None:
+        """Move production to `pointer` if it is at `expected` now, pinned or not as there.
 
         Raises
         ------
+        ArtifactError
+            As `folder`, of ``pointer.version``.
         PointerMoved
             If it is not.
         """
@@ -136,7 +139,9 @@ class LocalStore:
         draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=place.parent))
         shutil.copytree(folder, draft, dirs_exist_ok=True)
         draft.touch()  # not the time of the folder that it was copied from
+        sync_folder(draft)
         draft.rename(place)
+        sync(place.parent)
 
     def remove(self, target: str, version: str) -> None:
         """See :class:`ArtifactStore`."""
@@ -153,7 +158,7 @@ class LocalStore:
         except FileNotFoundError:
             return None
 
-    def move(self, target: str, pointer: Pointer, expected: str | None) -> None:
+    def move(self, target: str, pointer: Pointer, expected: Pointer | None) -> None:
         """See :class:`ArtifactStore`."""
         self.folder(target, pointer.version)
         with self._locked(target):
@@ -165,6 +170,7 @@ class LocalStore:
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(place)
+            sync(place.parent)
 
     @contextmanager
     def _locked(self, target: str) -> Iterator[None]:
@@ -192,11 +198,16 @@ def read_pointer(data: bytes) -> Pointer:
         raise ArtifactError(f"{POINTER}: {error}; promote an artifact again") from error
 
 
-def check_expected(found: Pointer | None, expected: str | None, target: str) -> None:
-    """Raise `PointerMoved` unless `found` is at version `expected`."""
-    version = found.version if found else None
-    if version != expected:
-        raise PointerMoved(f"production of {target!r} is at {version}, not at {expected}; another writer won")
+def check_expected(found: Pointer | None, expected: Pointer | None, target: str) -> None:
+    """Raise `PointerMoved` unless `found` is `expected`."""
+    if found != expected:
+        raise PointerMoved(
+            f"production of {target!r} is at {_named(found)}, not at {_named(expected)}; another writer won"
+        )
+
+
+def _named(pointer: Pointer | None) -> str:
+    return f"{pointer.version}{' (pinned)' if pointer.pinned else ''}" if pointer else "nothing"
 
 
 def open_store(url: str, cache: Path | None = None, trusted_keys: str = "") -> ArtifactStore:

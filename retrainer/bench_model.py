@@ -97,7 +97,7 @@ def train(recipe: str, folder: Path) -> Trained:
     version = artifacts.write(folder / THROUGHPUT, manifest, fleet.catalog, write_files).name
     pointer = store.pointer(THROUGHPUT)
     moved = Pointer(version=version, reason="benchmark", moved_at=datetime.now(UTC))
-    store.move(THROUGHPUT, moved, pointer.version if pointer else None)
+    store.move(THROUGHPUT, moved, pointer)
     return Trained(store, estimator, submissions(fleet))
 
 

@@ -196,7 +196,7 @@ def soak(trained: Trained, launches: int = 10 * PUBLISHED_A_DAY, swap_every: int
             assert pointer is not None
             to = other if pointer.version == production else production
             moved = Pointer(version=to, reason="soak", moved_at=datetime.now(UTC))
-            trained.store.move(THROUGHPUT, moved, pointer.version)
+            trained.store.move(THROUGHPUT, moved, pointer)
             swaps += router.refresh()
         router.rank(job)
     after = _held()

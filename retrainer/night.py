@@ -36,6 +36,10 @@ from schemas.hardware import Catalog
 
 log = structlog.get_logger(__name__)
 
+#: Share of the observations in the partitions that the store may lack: a store that was lost, or is another
+#: fleet's, would be published as a fleet without history.
+MAX_BEHIND = 0.01
+
 DEFAULT_RECIPES: tuple[str, ...] = ("structured", "boosted")
 
 
@@ -81,7 +85,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     store
         The statistics in the store against those of the partitions; none if no store was asked.
     fences
-        Source (topic id/partition) to the offset that the statistics in the artifact reach to.
+        Source (topic id/partition) to the offset that the statistics in the artifact reach to; none if they are
+        those of the partitions.
     renewed
         Where the new model was worse: production's with the history of this night, to which production moved.
     keys
@@ -169,17 +174,16 @@ class Night:
             with self._step("train"):
                 comparison = compare(window.training, window.held_out, plan.recipes, folder / "recipes", plan.n_jobs)
             with self._step("evaluate"):
-                pointer = self._store.pointer(plan.target)
-                serving = publish.production(self._store, plan.target)
+                found = publish.Production.of(self._store, plan.target, window.last)
                 measured = np.exp(window.held_out.y)
-                served = publish.served(serving, window.held_out) if serving else np.full(len(measured), np.nan)
+                served = publish.served(found.rival, window.held_out) if found.rival else np.full(len(measured), np.nan)
                 skews = skew(window.held_out)
             with self._step("snapshot"):
                 frozen, difference = self._freeze(window)
                 snapshot = states.snapshot(frozen.records)
             with self._step("publish"):
-                doubts = (*window.doubts, *promotion.overtaken(serving, window))
-                decision = promotion.decide(comparison, served, measured, pointer, plan.margin, doubts)
+                doubts = (*window.doubts, *promotion.overtaken(found.serving, window))
+                decision = promotion.decide(comparison, served, measured, found.pointer, plan.margin, doubts)
                 reason = decision.reason if plan.promote else f"trial run; otherwise: {decision.reason}"
 
                 def release(about: Manifest, model: Path, promoted: bool) -> str:
@@ -188,7 +192,7 @@ class Night:
                         self._key.sign_folder(made)
                     self._store.add(plan.target, made)
                     if promoted:
-                        publish.move(self._store, plan.target, made.name, decision.reason, pointer)
+                        publish.move(self._store, plan.target, made.name, decision.reason, found)
                     self._announce(_announcement(plan.target, made.name, promoted, reason, about.metrics))
                     log.info("artifact published", artifact=made.name, promoted=promoted, reason=reason)
                     return made.name
@@ -196,9 +200,9 @@ class Night:
                 about = publish.manifest(comparison, window, frozen.fences, self._catalog, plan.target)
                 promoted = decision.promote and plan.promote
                 artifact, renewed = release(about, comparison.folder, promoted), None
-                if serving and decision.renew and plan.promote:
-                    about = publish.renewed_manifest(serving, window, frozen.fences, self._catalog)
-                    model = self._store.folder(plan.target, serving.manifest.version)
+                if found.serving and decision.renew and plan.promote:
+                    about = publish.renewed_manifest(found.serving, window, frozen.fences, self._catalog)
+                    model = self._store.folder(plan.target, found.serving.manifest.version)
                     renewed = release(about, model, True)
         with self._step("prune"):
             self._partitions.prune(plan.night - timedelta(days=plan.keep_days))
@@ -229,7 +233,7 @@ class Night:
         )
         with self._step("report"):
             data = msgspec.json.format(msgspec.json.encode(report), indent=1)
-            self._partitions.files.write(report_name(plan.target, plan.night), data)
+            self._partitions.files.write(report_name(plan.target, plan.night, trial=not plan.promote), data)
         return report
 
     def _freeze(self, window: Window) -> tuple[Frozen, Difference | None]:
@@ -237,8 +241,12 @@ class Night:
         if not self._snapshot:
             return Frozen(window.twin.records(day_number(window.last))), None
         frozen = self._snapshot()
-        found = states.difference(frozen.records, window.twin.records(day_number(window.last) + 1))
+        expected = window.twin.records(day_number(window.last) + 1)
+        found = states.difference(frozen.records, expected)
         log.info("store compared with partitions", **msgspec.structs.asdict(found))
+        if found.behind > MAX_BEHIND * expected["n"].sum():
+            log.warning("the store lacks history, the partitions' is published: see `leap history audit`")
+            return Frozen(expected), found
         return frozen, found
 
     @contextmanager
@@ -250,15 +258,16 @@ class Night:
         log.info("step finished", step=name, seconds=self._seconds[name])
 
 
-def report_name(target: str, night: date) -> str:
-    """Name of the report of a night, beside the partitions."""
-    return f"reports/{target}-{night.isoformat()}.json"
+def report_name(target: str, night: date, *, trial: bool = False) -> str:
+    """Name of the report of a night, beside the partitions; a trial does not stand for the night."""
+    return f"reports/{'trials/' if trial else ''}{target}-{night.isoformat()}.json"
 
 
 @contextmanager
 def _folder(partitions: Partitions, target: str) -> Iterator[Path]:
     """A folder for what is not published yet; what a killed night left in it goes."""
-    name = hashlib.sha256(f"{os.getuid()}:{partitions.root}:{target}".encode()).hexdigest()[:16]
+    root = partitions.root if "://" in str(partitions.root) else Path(partitions.root).resolve()
+    name = hashlib.sha256(f"{os.getuid()}:{root}:{target}".encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"leap-night-{name}"
     if folder.exists():
         shutil.rmtree(folder)

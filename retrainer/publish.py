@@ -1,7 +1,7 @@
 """Publishing: write the artifact, ask the one in production, and move the pointer."""
 
 import platform
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -100,15 +100,45 @@ def attempts(*parts: Data) -> tuple[Rows, Floats]:
     return rows, np.concatenate([part.y for part in parts])
 
 
-def production(store: ArtifactStore, target: str) -> Artifact | None:
-    """What serves now; none if there is nothing, or nothing that this version can load."""
-    pointer = store.pointer(target)
-    if pointer is None:
-        return None
+@dataclass(frozen=True)
+class Production:
+    """What a night finds.
+
+    Attributes
+    ----------
+    pointer
+        Where production is; none before the first night.
+    serving
+        What serves; none if there is nothing, or nothing that this version can load.
+    before
+        What production was before this night: if the night is run again that is not what serves, which it made
+        itself and which knows the outcomes that it would be judged by.
+    rival
+        That artifact, which the new one has to equal.
+    """
+
+    pointer: Pointer | None
+    serving: Artifact | None
+    before: str | None
+    rival: Artifact | None
+
+    @classmethod
+    def of(cls, store: ArtifactStore, target: str, last: date) -> "Production":
+        """Read it, for a night whose window ends with the day `last`."""
+        pointer = store.pointer(target)
+        if pointer is None:
+            return cls(None, None, None, None)
+        serving = _loaded(store, target, pointer.version)
+        if serving is None or serving.manifest.window_to < last.isoformat():
+            return cls(pointer, serving, pointer.version, serving)
+        return cls(pointer, serving, pointer.previous, _loaded(store, target, pointer.previous))
+
+
+def _loaded(store: ArtifactStore, target: str, version: str | None) -> Artifact | None:
     try:
-        return artifacts.load(store.folder(target, pointer.version))
+        return artifacts.load(store.folder(target, version)) if version else None
     except ArtifactError as error:
-        log.warning("production cannot be loaded, so nothing is compared with it", reason=str(error))
+        log.warning("production cannot be loaded, so nothing is compared with it", version=version, reason=str(error))
         return None
 
 
@@ -116,7 +146,7 @@ def served(artifact: Artifact, held_out: Data) -> Floats:
     """(n,) samples/s that an artifact's model predicts of the held-out attempts.
 
     History is what was known at each launch, as for the new model. An attempt of a day that the artifact was made of
-    is NaN: of a night that is run again, or of the day before where two days are held out, it knows the outcomes.
+    is NaN: of the day before, where two days are held out, it knows the outcomes.
     """
     pairs = replace(held_out.pairs, table=artifact.table)
     mean = artifact.model.predict(pairs, artifact.matrix(pairs)).mean
@@ -124,18 +154,16 @@ def served(artifact: Artifact, held_out: Data) -> Floats:
     return np.where(held_out.submitted_day < since, np.nan, np.exp(mean))
 
 
-def move(store: ArtifactStore, target: str, version: str, reason: str, pointer: Pointer | None) -> Pointer:
-    """Move production to `version` from where `pointer` says that it is.
+def move(store: ArtifactStore, target: str, version: str, reason: str, found: Production) -> None:
+    """Move production to `version` from where the night found it; the way back leads to before the night.
 
     Raises
     ------
     PointerMoved
         If it is not there any more.
     """
-    expected = pointer.version if pointer else None
-    moved = Pointer(version=version, previous=expected, reason=reason, moved_at=datetime.now(UTC))
-    store.move(target, moved, expected)
-    return moved
+    moved = Pointer(version=version, previous=found.before, reason=reason, moved_at=datetime.now(UTC))
+    store.move(target, moved, found.pointer)
 
 
 def _metrics(found: Scores | None) -> dict[str, float]:

@@ -91,7 +91,9 @@ def _twin(partitions: Partitions, rows: pd.DataFrame, first: date, night: date, 
     columns = [*NEEDED, MEASURED + target]
     today = partitions.read([night], columns=columns)
     everything = pd.concat([rows.reindex(columns=columns), today], ignore_index=True) if len(today) else rows
-    return Twin(everything, log_target(everything, target), Carried(partitions, target).before(first))
+    return Twin(
+        everything, log_target(everything, target), Carried(partitions, target, (night - first).days).before(first)
+    )
 
 
 def _held_out_from(data: Data, night: date) -> int:

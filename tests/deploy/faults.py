@@ -217,7 +217,7 @@ def tear(store: LocalStore) -> None:
 def move(store: LocalStore, version: str) -> None:
     serving = store.pointer(THROUGHPUT)
     before = serving.version if serving else None
-    store.move(THROUGHPUT, Pointer(version=version, previous=before, reason="test", moved_at=now()), before)
+    store.move(THROUGHPUT, Pointer(version=version, previous=before, reason="test", moved_at=now()), serving)
 
 
 def limit(stack: Stack, topic: str, size: int) -> None:

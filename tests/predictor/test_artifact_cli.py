@@ -88,6 +88,14 @@ def test_nights_do_not_move_what_is_pinned_until_it_is_promoted(tmp_path: Path) 
     assert "pinned" not in third.reason
 
 
+def test_to_hold_production_does_not_lose_the_way_back(store: LocalStore, run: Run) -> None:
+    run("promote", "v0")
+    run("promote", "v1")
+    run("pin", "v1")
+    run("rollback")
+    assert production(store) == "v0"
+
+
 def test_prune_says_what_it_removed(store: LocalStore, run: Run) -> None:
     run("promote", "v0")
     assert run("prune", "--keep", "1").output == "removed v1\n"

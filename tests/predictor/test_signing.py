@@ -53,7 +53,7 @@ def place(request: pytest.FixtureRequest, artifact_store: LocalStore, tmp_path: 
 def produce(store: ArtifactStore, version: str) -> None:
     found = store.pointer(THROUGHPUT)
     moved = Pointer(version=version, reason="test", moved_at=datetime.now(UTC))
-    store.move(THROUGHPUT, moved, found.version if found else None)
+    store.move(THROUGHPUT, moved, found)
 
 
 def version_of(place: str) -> str:
@@ -114,9 +114,22 @@ def test_keys_are_changed_while_artifacts_of_both_are_served(place: str, keys: K
                 open_store(place, tmp_path / "cache", str(left_out)).folder(THROUGHPUT, version)
 
 
+def test_production_does_not_move_to_what_no_launcher_would_load(place: str, keys: Keys, tmp_path: Path) -> None:
+    key, public = keys("night")
+    store = open_store(place, tmp_path / "cache", str(public))
+    with pytest.raises(ArtifactError, match="is not signed"):
+        produce(store, version_of(place))
+    store.sign(THROUGHPUT, version_of(place), key)
+    produce(store, version_of(place))
+
+
 TAMPER: dict[str, tuple[Callable[[Path], object], str]] = {
     "manifest": (lambda folder: (folder / "manifest.json").write_bytes(reworded(folder)), "is not what .* signed"),
     "model": (lambda folder: (folder / "model.onnx").write_bytes(b"x" * 9), "bytes that the manifest names"),
+    "another model": (
+        lambda folder: (folder / "structured.json").write_bytes(b"[]"),
+        "structured.json not in the manifest",
+    ),
     "signature": (lambda folder: (folder / FILE).write_bytes(shortened(folder)), "is not what .* signed"),
     "no signatures": (lambda folder: (folder / FILE).unlink(), "is not signed"),
     "torn signatures": (lambda folder: (folder / FILE).write_bytes(b'{"'), f"{FILE}: .*sign the artifact again"),

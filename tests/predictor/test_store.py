@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from predictor.manifest import ArtifactError
@@ -70,11 +71,22 @@ def test_the_pointer_moves_only_from_where_it_is(make_store: MakeStore, trained:
     copies(store, trained, tmp_path, ["v1", "v2"])
     assert store.pointer(THROUGHPUT) is None
     store.move(THROUGHPUT, pointer("v1"), expected=None)
-    with pytest.raises(PointerMoved, match="at v1, not at None"):
+    with pytest.raises(PointerMoved, match="at v1, not at nothing"):
         make_store().move(THROUGHPUT, pointer("v2"), expected=None)
     assert make_store().pointer(THROUGHPUT) == pointer("v1")
-    make_store().move(THROUGHPUT, pointer("v2", "v1"), expected="v1")
+    make_store().move(THROUGHPUT, pointer("v2", "v1"), expected=pointer("v1"))
     assert store.pointer(THROUGHPUT) == pointer("v2", "v1")
+
+
+def test_a_pin_in_between_is_not_overrun(make_store: MakeStore, trained: Path, tmp_path: Path) -> None:
+    store = make_store()
+    copies(store, trained, tmp_path, ["v1", "v2"])
+    store.move(THROUGHPUT, pointer("v1"), expected=None)
+    pinned = msgspec.structs.replace(pointer("v1"), pinned=True)
+    make_store().move(THROUGHPUT, pinned, expected=pointer("v1"))
+    with pytest.raises(PointerMoved, match=r"at v1 \(pinned\), not at v1; another writer won"):
+        store.move(THROUGHPUT, pointer("v2", "v1"), expected=pointer("v1"))
+    assert store.pointer(THROUGHPUT) == pinned
 
 
 def test_the_pointer_does_not_move_to_what_is_not_there(make_store: MakeStore) -> None:
@@ -96,9 +108,9 @@ def test_prune_keeps_production_and_the_one_before_it(make_store: MakeStore, tra
 def test_of_many_movers_one_wins(make_store: MakeStore, trained: Path, tmp_path: Path, first: bool) -> None:
     names = [f"v{number}" for number in range(9)]
     copies(make_store(), trained, tmp_path, names)
-    before = None if first else names[-1]
+    before = None if first else pointer(names[-1])
     if before:
-        make_store().move(THROUGHPUT, pointer(before), expected=None)
+        make_store().move(THROUGHPUT, before, expected=None)
     won: list[str] = []
     together = threading.Barrier(8)
 
@@ -106,7 +118,7 @@ def test_of_many_movers_one_wins(make_store: MakeStore, trained: Path, tmp_path:
         store = make_store()
         together.wait()
         try:
-            store.move(THROUGHPUT, pointer(name, before), expected=before)
+            store.move(THROUGHPUT, pointer(name), expected=before)
             won.append(name)
         except PointerMoved:
             pass
@@ -132,12 +144,12 @@ def test_a_move_between_reading_and_writing_is_seen_on_s3(
     def then_overtaken(target: str) -> Pointer | None:
         monkeypatch.undo()
         found = read(target)
-        quick.move(THROUGHPUT, pointer("v2", "v1"), expected="v1")
+        quick.move(THROUGHPUT, pointer("v2", "v1"), expected=pointer("v1"))
         return found
 
     monkeypatch.setattr(slow, "pointer", then_overtaken)
     with pytest.raises(PointerMoved, match="moved to v2; another writer won"):
-        slow.move(THROUGHPUT, pointer("v3", "v1"), expected="v1")
+        slow.move(THROUGHPUT, pointer("v3", "v1"), expected=pointer("v1"))
     assert quick.pointer(THROUGHPUT) == pointer("v2", "v1")
 
 
@@ -148,6 +160,16 @@ def test_the_cache_of_a_remote_store_does_not_grow(trained: Path, tmp_path: Path
     for name in names:
         store.folder(THROUGHPUT, name)
     assert sorted(path.name for path in (tmp_path / "cache" / THROUGHPUT).iterdir()) == names[-4:]
+
+
+def test_a_damaged_copy_in_the_cache_is_fetched_again(trained: Path, tmp_path: Path) -> None:
+    root = f"memory://{uuid.uuid4().hex}"
+    copies(open_store(root), trained, tmp_path, ["v1"])
+    for name in ("model.onnx", "manifest.json"):
+        place = open_store(root, tmp_path / "cache").folder(THROUGHPUT, "v1")
+        (place / name).write_bytes((place / name).read_bytes()[:-1])
+        again = open_store(root, tmp_path / "cache").folder(THROUGHPUT, "v1")
+        assert (again / name).read_bytes() == (trained / name).read_bytes()
 
 
 def test_what_a_killed_process_left_half_written_goes(trained: Path, tmp_path: Path) -> None:

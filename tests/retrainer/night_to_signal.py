@@ -8,10 +8,11 @@ from typing import Any
 
 import structlog
 
-from predictor.store import ArtifactStore, LocalStore, Pointer
+from predictor.store import ArtifactStore, LocalStore
 from retrainer import publish
 from retrainer.night import Night, Plan
 from retrainer.partitions import Partitions
+from retrainer.publish import Production
 from retrainer.schedule import alone
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG
@@ -30,9 +31,9 @@ def run(root: Path, point: str, signal: int) -> None:
 
     move = publish.move
 
-    def before_move(store: ArtifactStore, target: str, version: str, reason: str, pointer: Pointer | None) -> Pointer:
+    def before_move(store: ArtifactStore, target: str, version: str, reason: str, found: Production) -> None:
         os.kill(os.getpid(), signal)
-        return move(store, target, version, reason, pointer)
+        move(store, target, version, reason, found)
 
     structlog.configure(processors=[at_step, structlog.processors.JSONRenderer()])
     if point == "move":

@@ -1,12 +1,13 @@
 """The lock in a remote store: one holder, also of many in the same moment, and none for ever."""
 
 import threading
+import time
 import uuid
 
 import pytest
 
 from retrainer import lease
-from retrainer.files import open_files
+from retrainer.files import RemoteFiles, open_files
 from retrainer.lease import DEAD_S, Busy, leased
 
 
@@ -43,6 +44,27 @@ def test_a_holder_that_lives_long_gives_signs(root: str, monkeypatch: pytest.Mon
                 given.set()
         with pytest.raises(Busy), leased(root, now=lambda: clock[0]):
             pass
+
+
+def test_signs_go_on_after_the_store_was_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "BEAT_S", 0.01)
+    root = f"memory://{uuid.uuid4().hex}"
+    clock, refused = [1000.0], threading.Event()
+
+    def refuse(*_: object) -> None:
+        refused.set()
+        raise Exception("Connection was closed")  # as botocore does: no OSError
+
+    with leased(root, now=lambda: clock[0]):
+        [name] = open_files(root).names("locks/*")
+        with monkeypatch.context() as away:
+            away.setattr(RemoteFiles, "write", refuse)
+            assert refused.wait(5.0)
+        clock[0] += 500.0
+        deadline = time.monotonic() + 5.0
+        while not open_files(root).read(name).startswith(b"1500 "):
+            assert time.monotonic() < deadline, "no sign of life any more"
+            time.sleep(0.01)
 
 
 def test_of_many_in_the_same_moment_one_has_it(s3: str) -> None:

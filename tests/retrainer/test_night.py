@@ -12,9 +12,11 @@ from predictor import artifact as artifacts
 from predictor.store import LocalStore, Pointer, PointerMoved
 from retrainer import publish
 from retrainer.night import Night, Plan, Report, report_name
-from retrainer.partitions import Partitions
+from retrainer.partitions import Partitions, day_number
 from retrainer.recipes import RECIPES, Recipe
 from retrainer.states import NONE, RECORD, Frozen
+from retrainer.table import log_target
+from retrainer.twin import Twin
 from retrainer.window import NothingToLearn
 from schemas.events import THROUGHPUT, ArtifactPublished
 from tests.artifacts import NIGHT, past
@@ -51,16 +53,33 @@ def test_the_champion_is_published_and_told(places: tuple[Partitions, LocalStore
 
 
 def test_the_snapshot_in_the_artifact_is_that_of_the_store(places: tuple[Partitions, LocalStore]) -> None:
-    records = np.array([(7, 7, 2.0, 5.0, 0.5, 5.5, 86_400.0), (3, 0, 1.0, 4.0, 0.0, 4.0, 0.0)], RECORD)
+    more = np.array([(7, 7, 2.0, 5.0, 0.5, 5.5, 86_400.0), (3, 0, 1.0, 4.0, 0.0, 4.0, 0.0)], RECORD)
     partitions, store = places
-    report = Night(partitions, store, CATALOG, snapshot=lambda: Frozen(records, {"topic/0": 41})).run(PLAN)
+    rows = partitions.read(partitions.days())
+    told = Twin(rows, log_target(rows, THROUGHPUT)).records(day_number(NIGHT))
+    frozen = Frozen(np.concatenate([told, more]), {"topic/0": 41})
+    report = Night(partitions, store, CATALOG, snapshot=lambda: frozen).run(PLAN)
     loaded = artifacts.load(store.folder(THROUGHPUT, report.artifact))
-    assert loaded.snapshot.hashes.tolist() == [3, 7]
+    assert loaded.snapshot.hashes[:2].tolist() == [3, 7]
     np.testing.assert_allclose(loaded.snapshot.statistics[1], [2.0, 5.0, 0.5**0.5, 5.5, 1.0], rtol=1e-6)
     assert loaded.manifest.fences == report.fences == {"topic/0": 41}
-    assert report.keys == 2
+    assert report.keys == len(told) + 2
     assert report.store is not None
-    assert (report.store.ahead, report.store.equal) == (3, 0)
+    assert (report.store.ahead, report.store.equal, report.store.behind) == (3, len(told), 0)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_a_store_that_lacks_history_is_not_published(places: tuple[Partitions, LocalStore], kept: int) -> None:
+    partitions, store = places
+    rows = partitions.read(partitions.days())
+    whole = Twin(rows, log_target(rows, THROUGHPUT)).records(day_number(NIGHT))
+    frozen = Frozen(whole[:kept], {"topic/0": 41})
+    report = Night(partitions, store, CATALOG, snapshot=lambda: frozen).run(PLAN)
+    assert (report.promoted, report.keys, report.fences) == (True, len(whole), {})
+    assert report.store is not None
+    assert report.store.behind == whole["n"][kept:].sum()
+    snapshot = artifacts.load(store.folder(THROUGHPUT, report.artifact)).snapshot
+    assert snapshot.statistics[:, 0].sum() == whole["n"].sum()
 
 
 def test_a_trial_run_leaves_production_alone(places: tuple[Partitions, LocalStore]) -> None:
@@ -69,6 +88,8 @@ def test_a_trial_run_leaves_production_alone(places: tuple[Partitions, LocalStor
     assert store.pointer(THROUGHPUT) is None
     assert store.versions(THROUGHPUT) == [report.artifact]
     assert report.reason.startswith("trial run")
+    assert partitions.files.names("reports/*.json") == [], "the night itself is still to come"
+    assert partitions.files.names(report_name(THROUGHPUT, NIGHT, trial=True))
 
 
 def test_a_crash_before_the_pointer_leaves_production_and_a_rerun_completes(
@@ -90,6 +111,22 @@ def test_a_crash_before_the_pointer_leaves_production_and_a_rerun_completes(
     assert Night(partitions, store, CATALOG).run(PLAN).promoted
 
 
+def test_a_pin_during_a_night_holds(places: tuple[Partitions, LocalStore]) -> None:
+    partitions, store = places
+    Night(partitions, store, CATALOG).run(PLAN)
+    before = store.pointer(THROUGHPUT)
+    assert before is not None
+    pinned = msgspec.structs.replace(before, pinned=True)
+
+    def pin() -> Frozen:
+        store.move(THROUGHPUT, pinned, before)
+        return Frozen(NONE)
+
+    with pytest.raises(PointerMoved, match="pinned"):
+        Night(partitions, store, CATALOG, snapshot=pin).run(PLAN)
+    assert store.pointer(THROUGHPUT) == pinned
+
+
 def test_a_rival_that_moved_the_pointer_first_wins(places: tuple[Partitions, LocalStore]) -> None:
     partitions, store = places
     first = Night(partitions, store, CATALOG).run(PLAN)
@@ -100,7 +137,7 @@ def test_a_rival_that_moved_the_pointer_first_wins(places: tuple[Partitions, Loc
         store.add(THROUGHPUT, store.folder(THROUGHPUT, first.artifact))
         rival = store.root / THROUGHPUT / "rival"
         store.folder(THROUGHPUT, first.artifact).rename(rival)
-        store.move(THROUGHPUT, Pointer(version="rival", reason="test", moved_at=datetime.now(UTC)), now.version)
+        store.move(THROUGHPUT, Pointer(version="rival", reason="test", moved_at=datetime.now(UTC)), now)
         return Frozen(NONE)
 
     with pytest.raises(PointerMoved, match="another writer won"):

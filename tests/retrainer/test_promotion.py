@@ -137,3 +137,9 @@ def test_where_the_new_model_loses_production_keeps_its_own_and_gets_new_history
         latest = [model.structured.history.statistics[0][:, -1].max() for model in (old.model, new.model)]
         midnight = datetime.combine(NIGHT, time(), UTC).timestamp() / 86_400
         assert latest == [midnight - 1, midnight], "each took in the day that it was judged on"
+    for _ in range(2):
+        again = nights.run(replace(plan, night=NIGHT + timedelta(days=1), recipes=("blind",)))
+        assert (again.promoted, again.reason, again.production) == (False, second.reason, second.production)
+        moved = store.pointer(THROUGHPUT)
+        assert moved is not None
+        assert (moved.version, moved.previous) == (again.renewed, first.artifact)

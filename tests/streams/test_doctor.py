@@ -165,7 +165,7 @@ def test_production(healthy: Settings, artifact_store: LocalStore, tmp_path: Pat
     old = Visit(settings, now=lambda: now + 5 * 86_400)
     assert "docs/night.md" in trouble(doctor_artifacts.production, old).remedy
     held = Pointer(version=pointer.version, reason="held", moved_at=datetime.now(UTC), pinned=True)
-    LocalStore(root).move(THROUGHPUT, held, pointer.version)
+    LocalStore(root).move(THROUGHPUT, held, pointer)
     assert "promote" in trouble(doctor_artifacts.production, old).remedy
     [model] = (root / THROUGHPUT / pointer.version).glob("catalog.json")
     model.write_bytes(b"{" + model.read_bytes()[1:])
