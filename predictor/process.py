@@ -72,16 +72,16 @@ class FamilyProcess:
     weights: tuple[NDArray[np.float32], ...]
     fading: NDArray[np.float32]
 
-    def at(self, rows: Rows, columns: Hashed) -> tuple[Floats, Floats]:
-        """(n,) mean and variance of what the family adds to the prior; 0 and the whole variance without attempts.
+    def at(self, rows: Rows, columns: Hashed) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """(n,) mean and variance of what the family adds to the prior, and whether the family has any attempt.
 
-        `columns` are the hashes of the rows' columns.
+        Without one the mean is 0. `columns` are the hashes of the rows' columns.
 
-        The variance is that of one term after another, each told apart by its own number of days: an upper bound
-        that is exact for a family with one configuration on one hardware type.
+        The variance is that of one term after another, each told apart by its own number of days and the others
+        taken for noise: above that of the whole process, which no sum of one number a key can give.
         """
         count = len(rows["day"])
-        mean, variance = np.zeros(count), np.zeros(count)
+        mean, variance, known = np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool)
         rest = self.variances.total + self.variances.noise
         for term, (names, prior) in enumerate(zip(KEYS, self.variances.terms, strict=True)):
             keys = key_hashes(columns, names)
@@ -90,12 +90,13 @@ class FamilyProcess:
             rest -= prior
             variance += prior / (1.0 + days * prior / rest)
             if term == 0:
+                known = days > 0
                 decayed, latest = gather(self.hashes[term], self.fading, keys, 0.0).T
                 kept = np.exp(-np.maximum(np.asarray(rows["day"], dtype=float) - latest, 0.0) / FADING_DAYS)
                 mean += self.variances.fading * kept * decayed
-                share = np.where(days > 0, np.square(kept), 0.0) / (1.0 + self.variances.noise / self.variances.fading)
+                share = np.where(known, np.square(kept), 0.0) / (1.0 + self.variances.noise / self.variances.fading)
                 variance += self.variances.fading * (1.0 - share)
-        return mean, variance
+        return mean, variance, known
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays, none of objects."""

@@ -61,10 +61,8 @@ class Structured:
         """
         prior = self.prior.predict(rows)
         columns = hashed(rows)
-        mean, variance = self.process.at(rows, columns)
-        noise = self.process.variances.noise
-        known = variance < self.process.variances.total
-        deviation = np.where(known, np.sqrt(variance + noise), prior.deviation)
+        mean, variance, known = self.process.at(rows, columns)
+        deviation = np.where(known, np.sqrt(variance + self.process.variances.noise), prior.deviation)
         prior = replace(prior, mean=prior.mean + mean, deviation=deviation)
         history = self.history.estimate(rows, columns)
         return Estimate(prior, history, self.gate.combine(prior, history))

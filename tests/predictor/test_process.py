@@ -44,22 +44,31 @@ def test_the_mean_is_that_of_a_dense_process(monkeypatch: pytest.MonkeyPatch) ->
     y = np.random.default_rng(1).normal(0, 0.4, 60)
     asked = {**attempts(40, families=5, seed=2), "day": np.full(40, 61.5)}
     expected = covariance(asked, rows) @ np.linalg.solve(covariance(rows, rows) + VARIANCES.noise * np.eye(60), y)
-    mean, variance = condition(rows, y, VARIANCES).at(asked, hashed(asked))
+    mean, variance, known = condition(rows, y, VARIANCES).at(asked, hashed(asked))
     np.testing.assert_allclose(mean, expected, atol=1e-6)
     unknown = ~np.isin(asked["family"], rows["family"])
     assert unknown.any()
+    assert (known == ~unknown).all()
     assert (mean[unknown] == 0).all()
     np.testing.assert_allclose(variance[unknown], VARIANCES.total)
     assert (variance[~unknown] < VARIANCES.total).all()
 
 
+@given(st.lists(st.floats(1e-3, 1.0), min_size=6, max_size=6))
+def test_a_family_without_attempts_is_not_known_whatever_the_variances(variances: list[float]) -> None:
+    rows, other = attempts(5, families=1), {**attempts(5, families=1), "family": np.array(["another"] * 5)}
+    process = condition(rows, np.full(5, 0.3), Variances(*variances))
+    assert process.at(rows, hashed(rows))[2].tolist() == [True] * 5
+    assert process.at(other, hashed(other))[2].tolist() == [False] * 5
+
+
 def test_repeats_of_one_day_are_their_median() -> None:
     rows = {"family": np.array(["f"] * 5), "hardware_type": np.array(["h"] * 5), "day": np.full(5, 3.0)}
     asked = {name: column[:1] for name, column in rows.items()}
-    once, _ = condition({name: column[:1] for name, column in rows.items()}, np.array([0.3]), VARIANCES).at(
+    once, *_ = condition({name: column[:1] for name, column in rows.items()}, np.array([0.3]), VARIANCES).at(
         asked, hashed(asked)
     )
-    five, _ = condition(rows, np.array([0.3, 0.3, 0.3, -5.0, 0.3]), VARIANCES).at(asked, hashed(asked))
+    five, *_ = condition(rows, np.array([0.3, 0.3, 0.3, -5.0, 0.3]), VARIANCES).at(asked, hashed(asked))
     assert 0 < once[0] < five[0] < 0.3
 
 
@@ -67,9 +76,9 @@ def test_one_slow_run_does_not_bend_a_family() -> None:
     rows = {"family": np.array(["f"] * 12), "hardware_type": np.array(["h"] * 12), "day": np.arange(12.0)}
     y = np.full(12, 0.2)
     asked = {name: column[-1:] for name, column in rows.items()}
-    calm, _ = condition(rows, y, VARIANCES).at(asked, hashed(asked))
+    calm, *_ = condition(rows, y, VARIANCES).at(asked, hashed(asked))
     y[-1] = -2.0
-    slow, _ = condition(rows, y, VARIANCES).at(asked, hashed(asked))
+    slow, *_ = condition(rows, y, VARIANCES).at(asked, hashed(asked))
     assert abs(slow[0] - calm[0]) < 0.05
 
 
