@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as RawMessage
 
 from streams import metrics
-from streams.kafka import CheckedProducer, consumer_config
+from streams.kafka import CheckedProducer, consumer_config, is_fatal
 from streams.lookout import Lookout
 from streams.message import Message, Rewind
 from streams.progress import Clock, Partition, Progress
@@ -166,7 +166,7 @@ class BatchLoop:
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._at_end[partition] = True
                 self._finished[partition] = message.offset() or 0
-            elif error.fatal():
+            elif is_fatal(error):
                 raise KafkaException(error)
             else:
                 log.warning("consumer error", worker=self.worker, error=error.str())
@@ -182,7 +182,7 @@ class BatchLoop:
             except Rewind as rewind:
                 batch = self._rewind(rewind, batch)
             except Exception as error:
-                if isinstance(error, KafkaException) and error.args[0].fatal():
+                if isinstance(error, KafkaException) and is_fatal(error.args[0]):
                     raise
                 metrics.BATCH_FAILURES.labels(self.worker).inc()
                 self.progress.failing()

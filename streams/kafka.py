@@ -56,6 +56,14 @@ def admin_config(settings: Settings) -> dict[str, Any]:
     return {"client.id": "leap", "log_level": "3"} | dict(settings.kafka)
 
 
+def is_fatal(error: KafkaError) -> bool:
+    """Tell whether a client cannot go on after an error.
+
+    The fatal error itself is told once, by a poll; calls after it are refused with one that is not called fatal.
+    """
+    return error.fatal() or error.code() == KafkaError._FATAL
+
+
 class DeliveryError(RuntimeError):
     """Events were refused by the broker, or not acknowledged in time.
 
@@ -106,7 +114,7 @@ class CheckedProducer:
         Raises
         ------
         confluent_kafka.KafkaException
-            If the event is larger than a request may be.
+            If the event is larger than a request may be, or the client has ended by a fatal error.
         """
         while not self._fatal:
             try:
@@ -159,4 +167,4 @@ class CheckedProducer:
         metrics.UNDELIVERED.labels(topic).inc()
         self._failed += 1
         self._first = self._first or f"{topic}: {error.str()}"
-        self._fatal = self._fatal or error.fatal()
+        self._fatal = self._fatal or is_fatal(error)

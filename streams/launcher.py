@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from schemas.codec import decode
 from schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
 from streams.address import address
-from streams.kafka import producer_config
+from streams.kafka import is_fatal, producer_config
 from streams.preferences import DEADLINE_EXCEEDED, PreferenceFollower
 from streams.settings import Settings
 from streams.tracing import current
@@ -141,7 +141,7 @@ class Launcher:
     def counts(self) -> Counts:
         """What became of the events so far."""
         if not self._closed and self._process == os.getpid():
-            self._producer.poll(0)
+            self._poll()
         with self._lock:
             return Counts(self._queued, self._delivered, self._failed, self._dropped)
 
@@ -190,19 +190,35 @@ class Launcher:
             if self._follower is not None and event_type is JobSubmitted:
                 self._follower.expect(checked.attempt_id)
             topic, key = address(checked)
-            self._producer.produce(
-                self._settings.topic(topic), value, key, headers=list(current()), on_delivery=self._told
-            )
+            self._produce(self._settings.topic(topic), value, key)
             with self._lock:
                 self._queued += 1
-            self._producer.poll(0)
+            self._poll()
             return True
         except BufferError:
             return self._drop("the queue is full; the broker is away or too slow")
         except Exception as error:  # whatever is wrong with an event, the launch goes on
-            if isinstance(error, KafkaException) and error.args[0].fatal():
-                self._producer = Producer(self._config)
             return self._drop(f"{event_type.__name__}: {type(error).__name__}: {error}")
+
+    def _produce(self, topic: str, value: bytes, key: bytes) -> None:
+        """Queue an event; a client that has ended by a fatal error gives way to a new one."""
+        producer = self._producer
+        try:
+            producer.produce(topic, value, key, headers=list(current()), on_delivery=self._told)
+        except KafkaException as error:
+            if not is_fatal(error.args[0]):
+                raise
+            with self._lock:
+                if self._producer is producer:  # or another thread was faster
+                    self._poll()
+                    self._producer = Producer(self._config)
+                    self._failed = self._queued - self._delivered  # of the rest nobody will hear
+            self._produce(topic, value, key)
+
+    def _poll(self) -> None:
+        """Hear of deliveries, and of a fatal error, which the next event meets too."""
+        with suppress(Exception):
+            self._producer.poll(0)
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
         with self._lock:

@@ -4,12 +4,15 @@ import multiprocessing
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from multiprocessing.queues import SimpleQueue
+from typing import Any
 
 import msgspec
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from predictor.families import family
 from schemas.codec import encode
@@ -23,6 +26,7 @@ from streams.launcher import Counts, Launcher
 from streams.preferences import DEADLINE_EXCEEDED
 from streams.ranges import read_range
 from streams.settings import Settings
+from tests.streams.fatal import fail
 
 START = datetime(2024, 3, 1, 8, tzinfo=UTC)
 CONFIG = LaunchConfig(num_trainers=2, accelerators_per_trainer=8)
@@ -127,6 +131,55 @@ def test_events_that_time_out_are_counted_as_failed() -> None:
         assert launcher.submitted(submission())
         assert launcher.close(10.0) == 1
         assert launcher.counts == Counts(queued=1, delivered=0, failed=1, dropped=0)
+
+
+def test_a_client_that_has_ended_is_replaced(topics: Settings) -> None:
+    with Launcher(topics) as launcher:
+        assert launcher.submitted(submission("a-0"))
+        while not messages(topics, SUBMITTED):
+            time.sleep(0.01)
+        fail(launcher._producer)
+        assert launcher.submitted(submission("a-1"))
+        assert launcher.close() == 0
+        assert launcher.counts == Counts(queued=2, delivered=2, failed=0, dropped=0)
+    assert {message.key for message in messages(topics, SUBMITTED)} == {b"a-0", b"a-1"}
+
+
+def test_threads_that_hear_of_it_at_once_replace_a_client_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(2)
+
+    class Ended:
+        def produce(self, *_: object, **__: object) -> None:
+            both.wait(10)
+            raise KafkaException(KafkaError(KafkaError._FATAL))
+
+    opened: list[Producer] = []
+
+    def opening(config: dict[str, Any]) -> Producer:
+        opened.append(Producer(config))
+        return opened[-1]
+
+    with Launcher(ABSENT) as launcher:
+        monkeypatch.setattr(launcher, "_producer", Ended())
+        monkeypatch.setattr(module, "Producer", opening)
+        threads = [threading.Thread(target=launcher.submitted, args=(submission(),)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert (len(opened), launcher.counts.queued) == (1, 2)
+        launcher.close(0.0)
+
+
+def test_what_a_client_holds_that_has_ended_has_failed(absent: Launcher) -> None:
+    assert absent.submitted(submission())
+    fail(absent._producer)
+    assert absent.counts.queued == 1  # nothing is raised to the host
+    assert absent.submitted(submission())
+    assert absent.counts == Counts(queued=2, delivered=0, failed=1, dropped=0)
+    fail(absent._producer)
+    assert absent.submitted(submission())
+    assert absent.counts == Counts(queued=3, delivered=0, failed=2, dropped=0)
 
 
 def test_many_threads_lose_nothing(topics: Settings) -> None:
