@@ -229,6 +229,8 @@ class BatchLoop:
         self._consumer.pause(self._consumer.assignment())
         until = self._clock() + seconds
         while self._clock() < until and not self._revoked and not self.stopping:
+            if self._at_end and self._lookout.due():
+                self._lookout.look(self._consumer, self._at_end)
             slipped = self._consumer.poll(POLL_S)
             if slipped is not None:  # of a partition that was assigned in the same call
                 self._slipped.append(slipped)

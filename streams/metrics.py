@@ -96,7 +96,7 @@ DEAD_LETTERS = counter(
 )
 LAG = gauge(
     "leap_lag_messages",
-    "Messages between the position and the end of a partition; not renewed while a batch is in hand.",
+    "Messages between the position and the end of a partition; not renewed while one batch is handled.",
     "Growing: add workers, up to one for each partition.",
     ["worker", "topic", "partition"],
 )

@@ -34,7 +34,7 @@ class Progress:
     clock
         Seconds on a monotonic clock.
     stall_s
-        How long a partition may stand still before its end.
+        How long a partition may stand still before its end, and one batch be in hand.
 
     Examples
     --------
@@ -98,7 +98,6 @@ class Progress:
         """Take note that a batch failed and is tried again."""
         with self._lock:
             self._failing = True
-            self._taken_at = self._clock()
 
     def lag(self) -> dict[Partition, int]:
         """Count the messages that are left in each partition, where its position is known."""
@@ -110,7 +109,7 @@ class Progress:
             }
 
     def stalled(self) -> list[Partition]:
-        """List the partitions that stand still before their end: all of them if one batch neither ends nor fails."""
+        """List the partitions that stand still before their end: all of them if one batch hangs or fails on and on."""
         now = self._clock()
         with self._lock:
             if now - self._taken_at > self._stall_s:

@@ -39,7 +39,8 @@ def run_worker(loop: BatchLoop, settings: Settings) -> bool:
     ------
     StuckError
         If there is work and for five minutes none of it is done, be it that the client has stopped fetching,
-        that a batch hangs, or that it fails again and again.
+        that a batch hangs, or that it fails again and again. So an outage of the store restarts a worker every
+        five minutes: it cannot tell that from a fault of its own, and its batch comes again.
     Exception
         What ended the loop.
     """

@@ -65,17 +65,18 @@ def test_revoked_partition_cannot_stall() -> None:
     assert progress.stalled() == [TWO]
 
 
-def test_a_batch_that_neither_ends_nor_fails_stalls_whatever_the_ends() -> None:
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_batch_that_does_not_end_stalls_whatever_the_ends(fails: bool) -> None:
     clock = Clock()
     progress = Progress(clock, stall_s=60)
     progress.assigned([ONE, TWO])
     progress.taken(True)
-    clock.now = 60
-    assert progress.stalled() == []
+    for clock.now in range(0, 61, 5):
+        if fails:
+            progress.failing()
+        assert progress.stalled() == []
     clock.now = 61
     assert progress.stalled() == [ONE, TWO]
-    progress.failing()  # it is tried again: the worker lives
-    assert progress.stalled() == []
     clock.now = 1000
     progress.taken(False)
     assert progress.stalled() == []

@@ -14,10 +14,11 @@ import structlog
 from streams.consume import BatchLoop
 from streams.progress import Progress
 from streams.settings import Settings
-import streams.worker
+import streams.consume, streams.worker
 
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 streams.worker.STOP_S = 1.0
+streams.consume.LAST_RETRY_S = 0.1  # shorter than what counts as stuck, as in life
 settings = Settings.from_environment(os.environ)
 
 def handle(batch):
