@@ -3,6 +3,7 @@
 Why nothing is lost or doubled by the switch is argued in docs/history.md.
 """
 
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,8 +19,10 @@ from streams.ranges import read_range
 from streams.settings import Settings
 from streams.spans import source, spans
 
-#: Workers wait so long for a rebuild that died while it switched. It renews with every batch.
+#: Workers wait so long for a rebuild that died while it switched. It renews with every batch, and one is no older than
+#: BATCH_S when the next message comes.
 HOLD_MS = 60_000
+BATCH_S = 10.0
 
 # KEYS: pointer, hold; ARGV: token, lifetime in ms, generation before, generation after (none only renews).
 _GUARDED = """
@@ -97,7 +100,7 @@ def rebuild(
 
 
 class _Replay:
-    """Reads the topic from its beginning; run again, it applies only what came since."""
+    """Reads the topic from its beginning; run again, what came since: workers wait meanwhile."""
 
     def __init__(
         self,
@@ -112,22 +115,25 @@ class _Replay:
         self._targets = targets
         self._fences = fences
         self._done = done
-        self._reached: dict[str, int] = {}
+        self._reached: dict[tuple[str, int], int] = {}
 
     def run(self, progress: Progress) -> None:
         batch: list[Message] = []
-        for message in read_range(self._settings, self._settings.topic(COMPLETED)):
-            name = source(message)
-            reached = self._reached.get(name)
+        until = time.monotonic() + BATCH_S
+        begins = {place: offset + 1 for place, offset in self._reached.items()}
+        for message in read_range(self._settings, self._settings.topic(COMPLETED), begins=begins):
+            place, name = (message.topic_id, message.partition), source(message)
+            reached = self._reached.get(place)
             if reached is None and name in self._fences:
                 self._done.missing += max(0, message.offset - self._fences[name] - 1)
-            if reached is None or message.offset > reached:
-                self._reached[name] = message.offset
+            if reached is None or message.offset > reached:  # a partition that was cut begins again
+                self._reached[place] = message.offset
                 batch.append(message)
-            if len(batch) == BATCH_SIZE:
+            if len(batch) == BATCH_SIZE or time.monotonic() > until:
                 self._apply(batch)
                 progress(self._done.messages)
                 batch = []
+                until = time.monotonic() + BATCH_S
         self._apply(batch)
         progress(self._done.messages)
 

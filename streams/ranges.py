@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
@@ -22,7 +22,11 @@ NO_LEADER = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABL
 
 
 def read_range(
-    settings: Settings, topic: str, start: datetime | None = None, end: datetime | None = None
+    settings: Settings,
+    topic: str,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    begins: Mapping[tuple[str, int], int] | None = None,
 ) -> Iterator[Message]:
     """Read the messages whose time is in [start, end), each partition in order, up to where it ends now.
 
@@ -38,6 +42,8 @@ def read_range(
         Name on the broker.
     start, end
         Times with a time zone; none is from the beginning, to the end.
+    begins
+        By topic id and partition an offset to begin at, in place of the beginning.
 
     Raises
     ------
@@ -47,14 +53,16 @@ def read_range(
         If nothing comes for 30 s before the end.
     """
     topic_id = topic_ids(settings, [topic])[topic]
+    begins = begins or {}
     first = 0 if start is None else _milliseconds(start)
     last = None if end is None else _milliseconds(end)
     consumer = Consumer(consumer_config(settings, f"range-{uuid.uuid4()}"))
     try:
         open_partitions = _starts(consumer, topic, first)
+        positions = {number: begins[topic_id, number] for number in open_partitions if (topic_id, number) in begins}
+        open_partitions |= positions
         consumer.assign([TopicPartition(topic, number, offset) for number, offset in open_partitions.items()])
         ends: dict[int, int] = {}
-        positions: dict[int, int] = {}
         heard_at = time.monotonic()
         while open_partitions:
             batch = consumer.consume(BATCH, WAIT_S)

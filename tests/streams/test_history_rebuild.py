@@ -4,17 +4,19 @@ import gzip
 import json
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
+from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
 from schemas.codec import encode
 from schemas.events import JobAttempt, JobCompleted, JobSubmitted
 from schemas.launch import LaunchConfig
-from schemas.topics import ATTEMPTS, COMPLETED
+from schemas.topics import ATTEMPTS, COMPLETED, load_topics
 from streams import history_rebuild
 from streams.consume import Message
 from streams.history import history_loop
@@ -23,14 +25,16 @@ from streams.history_backup import read_backup, write_backup
 from streams.history_cli import app
 from streams.history_rebuild import SwitchError, rebuild
 from streams.history_store import Held, HistoryStore
-from streams.kafka import CheckedProducer
+from streams.kafka import CheckedProducer, admin_config
 from streams.observations import Key
 from streams.ranges import read_range
 from streams.redis_client import connect
 from streams.settings import Settings
+from streams.topics import ensure_topics
 from tests.streams.test_history_worker import TARGET, assert_exact, completed, send, statistics
 
 run = CliRunner().invoke
+Begins = Mapping[tuple[str, int], int]
 
 
 @pytest.fixture
@@ -108,7 +112,7 @@ def test_what_neither_backup_nor_topic_has_is_told(
     send(topics, encoded(finish(500, 10)))
     rows = read_range(topics, topics.topic(COMPLETED))
     kept = [row._replace(position=0) for row in rows if row.offset >= 40]  # its reader began before
-    monkeypatch.setattr(history_rebuild, "read_range", lambda settings, topic: iter(kept))  # as retention would
+    monkeypatch.setattr(history_rebuild, "read_range", lambda settings, topic, begins: iter(kept))  # as retention would
     ends: dict[str, int] = {}
     for bucket in history.buckets(TARGET):
         for source, offset in bucket.fences.items():
@@ -160,14 +164,59 @@ def test_a_hold_that_ran_out_does_not_switch(
 ) -> None:
     send(topics, encoded(finish(10, 7)))
 
-    def slow(settings: Settings, topic: str) -> Iterator[Message]:
-        yield from read_range(settings, topic)
+    def slow(settings: Settings, topic: str, begins: Begins) -> Iterator[Message]:
+        yield from read_range(settings, topic, begins=begins)
         history.client.delete(history.hold)  # as when it expires
 
     monkeypatch.setattr(history_rebuild, "read_range", slow)
     with pytest.raises(SwitchError, match="stood still"):
         rebuild(topics, history)
     assert history.generation() == 0
+
+
+def test_while_workers_wait_only_what_came_since_is_read_and_the_hold_is_renewed(
+    topics: Settings, history: HistoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, since = finish(300, 11), finish(20, 12)
+    send(topics, encoded(before))
+    now = 0.0
+    read: list[int] = []
+    left: list[int] = []
+
+    def slow(settings: Settings, topic: str, begins: Begins) -> Iterator[Message]:
+        nonlocal now
+        read.append(0)
+        for message in read_range(settings, topic, begins=begins):
+            read[-1] += 1
+            if history.client.exists(history.hold):
+                left.append(history.client.pttl(history.hold))
+                history.client.pexpire(history.hold, 30_000)  # as if half a minute had gone
+                now += 30
+            yield message
+
+    monkeypatch.setattr(history_rebuild, "read_range", slow)
+    monkeypatch.setattr(history_rebuild, "time", SimpleNamespace(monotonic=lambda: now))
+    done = rebuild(topics, history, progress=lambda messages: send(topics, encoded(since)))
+    assert (read, done.messages) == ([300, 20], 320)
+    assert len(left) == 20 and min(left) > 30_000
+    assert_exact(topics, before + since)
+
+
+def test_a_topic_created_again_during_a_rebuild_is_read_from_its_beginning(
+    topics: Settings, history: HistoryStore
+) -> None:
+    before, since = finish(300, 13), finish(200, 14)
+    send(topics, encoded(before))
+    topic = topics.topic(COMPLETED)
+
+    def again(messages: int) -> None:
+        admin = AdminClient(admin_config(topics))
+        admin.delete_topics([topic])[topic].result(10)
+        ensure_topics(topics, load_topics().values())
+        send(topics, encoded(since))
+
+    assert rebuild(topics, history, progress=again).messages == 500
+    assert_exact(topics, before + since)
 
 
 def test_audit_finds_what_differs(topics: Settings, history: HistoryStore) -> None:

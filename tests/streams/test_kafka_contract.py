@@ -207,6 +207,19 @@ def test_range_ends_where_the_topic_ended_when_it_began(hundred: Settings) -> No
     assert sum(m.value != b"later" for m in found) == 100
 
 
+def test_range_from_offsets(hundred: Settings) -> None:
+    name = hundred.topic(COMPLETED)
+    whole = list(read_range(hundred, name))
+    [first, second, third] = sorted(Counter(message.partition for message in whole))[:3]
+    ends = {number: max(m.offset for m in whole if m.partition == number) + 1 for number in (first, second, third)}
+    topic_id = whole[0].topic_id
+    begins = {(topic_id, first): 2, (topic_id, second): ends[second], ("another", third): 2}
+    found = list(read_range(hundred, name, begins=begins))
+    expected = [m for m in whole if m.partition != second and (m.partition != first or m.offset >= 2)]
+    assert sorted(found) == sorted(expected)
+    assert min(m.position for m in found if m.partition == first) == 2
+
+
 def test_range_of_an_empty_topic(topics: Settings) -> None:
     assert list(read_range(topics, topics.topic(COMPLETED))) == []
 
