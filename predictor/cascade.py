@@ -47,9 +47,13 @@ class BinnedCascade(RegressorMixin, BaseEstimator):
         Share of moved rows below which no further round is made.
     combination : {"mean", "median"}
         How the experts are combined. The median resists an expert that extrapolates badly.
-    max_iter, max_leaf_nodes, learning_rate, min_samples_leaf, max_features, validation_fraction, \
-    n_iter_no_change, random_state :
+    max_iter, min_samples_leaf, max_features, validation_fraction, n_iter_no_change, random_state :
         Of each expert and of the classifier, as in `BoostedTrees`.
+    max_leaf_nodes, learning_rate :
+        Of each expert.
+    classifier_max_leaf_nodes, classifier_learning_rate :
+        Of the classifier, which grows one tree a bin at each step, over all rows. At the experts' size and rate
+        it takes most of a fit and tells the bin no better: docs/ablation.md.
     n_jobs : int
         Processes, of one thread each, that fit experts side by side.
 
@@ -79,6 +83,8 @@ class BinnedCascade(RegressorMixin, BaseEstimator):
         max_iter: int = 3000,
         max_leaf_nodes: int = 255,
         learning_rate: float = 0.03,
+        classifier_max_leaf_nodes: int = 63,
+        classifier_learning_rate: float = 0.1,
         min_samples_leaf: int = 20,
         max_features: float = 1.0,
         validation_fraction: float = 0.1,
@@ -93,6 +99,8 @@ class BinnedCascade(RegressorMixin, BaseEstimator):
         self.max_iter = max_iter
         self.max_leaf_nodes = max_leaf_nodes
         self.learning_rate = learning_rate
+        self.classifier_max_leaf_nodes = classifier_max_leaf_nodes
+        self.classifier_learning_rate = classifier_learning_rate
         self.min_samples_leaf = min_samples_leaf
         self.max_features = max_features
         self.validation_fraction = validation_fraction
@@ -179,8 +187,8 @@ class BinnedCascade(RegressorMixin, BaseEstimator):
     def _classifier(self) -> HistGradientBoostingClassifier:
         return HistGradientBoostingClassifier(
             max_iter=self.max_iter,
-            max_leaf_nodes=self.max_leaf_nodes,
-            learning_rate=self.learning_rate,
+            max_leaf_nodes=self.classifier_max_leaf_nodes,
+            learning_rate=self.classifier_learning_rate,
             min_samples_leaf=self.min_samples_leaf,
             max_features=self.max_features,
             n_iter_no_change=self.n_iter_no_change,

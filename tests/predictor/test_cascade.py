@@ -31,18 +31,12 @@ def test_common_estimator_checks(estimator: BaseEstimator, check: Callable[[Base
 
 def reference(x: NDArray[np.float32], y: NDArray[np.float64], rounds: int) -> tuple[list[float], NDArray[np.float64]]:
     """Shares of moved rows, and predictions for `x`, of a cascade with four bins, one row at a time."""
-    trees: dict[str, Any] = {
-        "max_iter": 25,
-        "learning_rate": 0.1,
-        "max_leaf_nodes": 6,
-        "random_state": 0,
-        "early_stopping": True,
-    }
+    trees: dict[str, Any] = {"max_iter": 25, "random_state": 0, "early_stopping": True}
 
     def expert(of_bin: NDArray[np.bool_]) -> HistGradientBoostingRegressor:
         own_x, own_y = x[of_bin], y[of_bin]
         cut = len(own_y) - len(own_y) // 10
-        model = HistGradientBoostingRegressor("quantile", quantile=0.5, **trees)
+        model = HistGradientBoostingRegressor("quantile", quantile=0.5, learning_rate=0.1, max_leaf_nodes=6, **trees)
         return model.fit(own_x[:cut], own_y[:cut], X_val=own_x[cut:], y_val=own_y[cut:])
 
     bins = np.empty(len(y), dtype=int)
@@ -63,7 +57,7 @@ def reference(x: NDArray[np.float32], y: NDArray[np.float64], rounds: int) -> tu
             break
     experts = [expert(bins == k) for k in range(4)]
     cut = len(y) - len(y) // 10
-    classifier = HistGradientBoostingClassifier(**trees)
+    classifier = HistGradientBoostingClassifier(learning_rate=0.2, max_leaf_nodes=5, **trees)
     classifier.fit(x[:cut], bins[:cut], X_val=x[cut:], y_val=bins[cut:])
     probabilities = classifier.predict_proba(x)
     values = [sum(probabilities[row, k] * experts[k].predict(x[[row]])[0] for k in range(4)) for row in range(50)]
@@ -73,7 +67,15 @@ def reference(x: NDArray[np.float32], y: NDArray[np.float64], rounds: int) -> tu
 @pytest.mark.parametrize("rounds", [0, 1, 3])
 def test_is_the_cascade_of_the_paper(rows: Rows, rounds: int) -> None:
     x, y = rows
-    model = BinnedCascade(n_bins=4, rounds=rounds, max_iter=25, learning_rate=0.1, max_leaf_nodes=6).fit(x, y)
+    model = BinnedCascade(
+        n_bins=4,
+        rounds=rounds,
+        max_iter=25,
+        learning_rate=0.1,
+        max_leaf_nodes=6,
+        classifier_learning_rate=0.2,
+        classifier_max_leaf_nodes=5,
+    ).fit(x, y)
     shares, values = reference(x, y, rounds)
     assert model.moved_ == shares
     assert len(shares) == rounds
