@@ -7,6 +7,8 @@ An artifact is a night old, so only what had finished `SETTLED_S` before the lis
 import math
 from collections.abc import Iterable
 
+import numpy as np
+
 from predictor.families import family
 from schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted, PreferenceList
 
@@ -60,10 +62,16 @@ class Finished:
     def skew(self, lists: Iterable[Served]) -> tuple[int, int]:
         """How many lists can be compared, and how many of those were served something that is not so."""
         compared = wrong = 0
+        by_family: dict[str, list[tuple[float, float]]] = {}
         for name, decided_at, last in lists:
-            attempts = self._families.get(name, {}).values()
-            settled = max((at for at, _ in attempts if at <= decided_at - SETTLED_S), default=None)
-            if settled is not None:
-                compared += 1
-                wrong += not any(settled <= at <= decided_at and abs(last - y) <= TOLERANCE for at, y in attempts)
+            by_family.setdefault(name, []).append((decided_at, last))
+        for name, launches in by_family.items():  # sorted once: a sweep is one family of thousands
+            finished, reached = np.array(sorted(self._families.get(name, {}).values())).reshape(-1, 2).T
+            for decided_at, last in launches:
+                settled = finished.searchsorted(decided_at - SETTLED_S, "right")
+                if settled:
+                    compared += 1
+                    first = finished.searchsorted(finished[settled - 1])
+                    known = reached[first : finished.searchsorted(decided_at, "right")]
+                    wrong += not np.any(np.abs(known - last) <= TOLERANCE)
         return compared, wrong

@@ -3,6 +3,7 @@
 import math
 import random
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -147,6 +148,17 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(monitor) == 10
 
 
+def test_a_week_of_more_than_is_kept_leaves_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at the start: all lists, then all allocations, then all completions."""
+    monkeypatch.setattr(module, "MOST", 100)
+    times = {f"a{hour}": NOW - HOUR * hour for hour in range(160, 0, -1)}
+    events: list[Part] = [listed(name, ("fast", 100.0), at=at) for name, at in times.items()]
+    events += [allocated(name, "fast", at) for name, at in times.items()]
+    events += [completed(name, "fast", 100.0, at=at) for name, at in times.items()]
+    found = told(events).figures()
+    assert (found.lists, found.finished, found.scored, found.coverage) == (24, 25, 25, 100.0)  # a day has both its ends
+
+
 def launched(name: str, last: float | None, at: datetime = NOW) -> PreferenceList:
     """A list that was served `last` as the latest ln throughput of the family ``j``."""
     served = {"family_last": (last or 4.2,) * 2, "family_cold": (float(last is None),) * 2}
@@ -183,6 +195,22 @@ def test_live_skew(last: float | None, skew: float) -> None:
 def test_a_family_that_ran_only_lately_is_not_compared() -> None:
     found = told([completed("c", "fast", 110.0, at=NOW - 14 * HOUR), launched("asked", None)]).figures()
     assert (found.compared, found.skew) == (0, None)
+
+
+def test_a_family_is_put_in_order_once_for_all_its_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists times attempts of a sweep's one family held up the messages for longer than a session."""
+    asked: list[str] = []
+
+    class Attempts(dict[str, tuple[float, float]]):
+        def values(self) -> Any:
+            asked.append("values")
+            return super().values()
+
+    monitor = told([completed("a", "fast", 100.0, at=NOW - 40 * HOUR)])
+    monkeypatch.setattr(monitor._finished, "_families", {"j": Attempts(monitor._finished._families["j"])})
+    served = [("j", NOW.timestamp(), math.log(100.0 + number % 2)) for number in range(50)]
+    assert monitor._finished.skew([*served, ("other", NOW.timestamp(), 0.0)]) == (50, 25)
+    assert asked == ["values"]
 
 
 def test_what_finished_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
