@@ -1,6 +1,7 @@
 """How a mapping's fields are read out of a row: each source becomes one function of the row."""
 
 import math
+import string
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -118,8 +119,8 @@ def moment(value: Any, time_format: str) -> datetime:
         If it does not follow `time_format`.
     """
     try:
-        if isinstance(value, datetime):
-            found = value
+        if isinstance(value, datetime):  # where Parquet has nanoseconds, one of pandas, which no event takes
+            found = datetime.fromisoformat(value.isoformat(timespec="microseconds"))
         elif time_format == "iso":
             found = datetime.fromisoformat(text(value))
         elif time_format in ("seconds", "milliseconds"):
@@ -147,11 +148,11 @@ def _form(source: Source, missing: frozenset[str]) -> Reader:
         name = source.column
         return lambda row: None if (found := cells(row)) is None else found[name]
     if source.template is not None:
-        template = source.template
+        parts = tuple(string.Formatter().parse(source.template))  # `format` takes a name as job.id for an attribute
         return lambda row: (
             None
             if (found := cells(row)) is None
-            else template.format_map({name: text(value) for name, value in found.items()})
+            else "".join(part + (text(found[name]) if name else "") for part, name, _, _ in parts)
         )
     if source.expression is not None:
         expression = Expression(source.expression)

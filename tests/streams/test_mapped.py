@@ -5,6 +5,7 @@ import io
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -184,6 +185,25 @@ def test_csv_and_parquet_give_the_same_events(tmp_path: Path, delimiter: str) ->
     from_csv = list(mapped_events(tmp_path / "jobs.csv", MAPPING))
     assert from_csv == list(mapped_events(tmp_path / "jobs.parquet", MAPPING))
     assert [found[0].attempt_id for found in from_csv if isinstance(found, tuple)] == [f"east/{n}" for n in range(3)]
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+def test_times_of_nanoseconds_as_pandas_writes_them(tmp_path: Path, zone: str | None) -> None:
+    times = pd.to_datetime(["2024-03-01T10:00:00.123456789"]).tz_localize(zone)
+    pd.DataFrame([ROW]).assign(start=times).to_parquet(tmp_path / "jobs.parquet")
+    [found] = mapped_events(tmp_path / "jobs.parquet", MAPPING)
+    assert isinstance(found, tuple), found
+    at = datetime(2024, 3, 1, 9 if zone == "Europe/Berlin" else 10, 0, 0, 123456, UTC)
+    assert type(found[0].submitted_at) is datetime and found[0].submitted_at == at
+    assert arrives(found)
+
+
+@pytest.mark.parametrize("name", ["job.id", "job[0]", "0", "job id"])
+def test_a_template_takes_a_column_of_any_name(name: str) -> None:
+    mapping = msgspec.structs.replace(MAPPING, attempt_id=Source(template="{{{" + name + "}-{cluster}"))
+    found = RowMapper(mapping, {**ROW, name: 1}).job(1, {**ROW, name: 17.0})
+    assert isinstance(found, tuple), found
+    assert found[0].attempt_id == "{17-east"
 
 
 @pytest.mark.parametrize(
