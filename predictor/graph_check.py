@@ -5,7 +5,6 @@ ONNX Runtime takes any graph: loops, constants that unfold to terabytes, trees t
 are walked here, and whatever is not known is refused.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,6 +13,8 @@ from numpy.typing import NDArray
 MAX_NODES = 512
 #: Longest constant, by its bytes in the file: weights of trees are no constants.
 MAX_CONSTANT_BYTES = 65_536
+#: Of one message: many empty ones, of two bytes each, would unfold to gigabytes.
+MAX_FIELDS = 16_384
 TREES = "TreeEnsemble"
 OPERATORS = {"Add", "Clip", "Concat", "Constant", "CumSum", "Div", "GatherElements", "Max", "Mul", "ReduceSum", "Slice"}
 OPERATORS |= {"Softmax", "Squeeze", "Sub", "TopK"}
@@ -25,6 +26,13 @@ GRAPH = {1: "node", 2: "name", 10: "doc_string", 11: "input", 12: "output", 13: 
 NODE = {1: "input", 2: "output", 3: "name", 4: "op_type", 5: "attribute", 6: "doc_string", 7: "domain"}
 ATTRIBUTE = {1: "name", 2: "f", 3: "i", 4: "s", 5: "t", 7: "floats", 8: "ints", 13: "doc_string", 20: "type"}
 TENSOR = {1: "dims", 2: "data_type", 4: "float_data", 5: "int32_data", 7: "int64_data", 8: "name", 9: "raw_data"}
+
+#: Those that hold no bytes. A parser passes over a field of another form than declared, so none may be there.
+NUMBERS = {"ir_version", "model_version", "f", "i", "floats", "ints", "type", "dims", "data_type"}
+NUMBERS |= {"float_data", "int32_data", "int64_data"}
+
+#: Attributes of trees that are looked at.
+WATCHED = ("n_targets", "nodes_featureids", "tree_roots")
 
 INTS_TAG = 8 << 3
 _WIDTHS = {1: 8, 5: 4}
@@ -73,20 +81,29 @@ def _check_node(node: memoryview, trees: set[bytes]) -> int:
     for attribute in parts["attribute"]:
         if len(attribute) > MAX_CONSTANT_BYTES:
             raise ValueError(f"an attribute of {len(attribute)} bytes, over the limit of {MAX_CONSTANT_BYTES}")
-        for name, value in _fields(attribute, ATTRIBUTE, "attribute"):
-            if name == "t":
-                dimensions = Counter(name for name, _ in _fields(value, TENSOR, "constant"))["dims"]
-                if dimensions > 1:
-                    raise ValueError(f"a constant of {dimensions} dimensions")
+        constants = [value for name, value in _fields(attribute, ATTRIBUTE, "attribute") if name == "t"]
+        fields = [field for constant in constants for field in _fields(constant, TENSOR, "constant")]
+        # Several may be packed into one field, and parts of one constant be scattered; each ends in a byte below 128.
+        dimensions = sum(byte < 128 for name, value in fields if name == "dims" for byte in value)
+        if dimensions > 1:
+            raise ValueError(f"a constant of {dimensions} dimensions")
     return 0
 
 
 def _check_trees(attributes: list[memoryview]) -> int:
     numbers: dict[str, NDArray[np.int64]] = {}
+    outputs = []
     for attribute in attributes:
         name, rest = _name(attribute)
-        if name in ("nodes_featureids", "tree_roots"):
+        data = bytes(rest)
+        if any(other.encode() in data for other in WATCHED):
+            raise ValueError(f"an attribute {name!r:.60} with another name behind it")  # the last would hold
+        if name == "n_targets":
+            outputs += [bytes(value) for field, value in _fields(rest, ATTRIBUTE, "attribute") if field == "i"]
+        elif name in WATCHED:
             numbers[name] = _integers(rest, name)
+    if outputs != [b"\1"]:
+        raise ValueError("trees of another number of targets than one")  # each takes memory in every row
     looked_at = numbers.get("nodes_featureids", np.zeros(0, np.int64))
     if not len(looked_at) or looked_at.min() < 0:
         raise ValueError("trees that look at no features")
@@ -97,12 +114,17 @@ def _check_trees(attributes: list[memoryview]) -> int:
 
 def _fields(data: memoryview, known: dict[int, str], what: str) -> Iterator[tuple[str, memoryview]]:
     """Name and content of each field of a message; that of a number is its encoding."""
-    at = 0
+    at = count = 0
     while at < len(data):
+        count += 1
+        if count > MAX_FIELDS:
+            raise ValueError(f"{what} of over {MAX_FIELDS} fields")
         tag, at = _varint(data, at)
         number, wire = tag >> 3, tag & 7
         if number not in known:
             raise ValueError(f"{what} with field {number}, which no model of Leap has")
+        if wire != 2 and known[number] not in NUMBERS:
+            raise ValueError(f"{what} with a number for its {known[number]}")
         if wire == 2:
             length, at = _varint(data, at)
             end = at + length

@@ -190,6 +190,73 @@ def test_refuses_functions_and_unfolding_constants() -> None:
         Graph(model.SerializeToString())
 
 
+def field(number: int, data: bytes) -> bytes:
+    """A field of bytes, as protobuf writes it."""
+    length = bytes([len(data) & 127 | 128, len(data) >> 7])
+    return bytes([number << 3 | 2]) + length + data
+
+
+def with_node(node: bytes, model: bytes = b"") -> bytes:
+    """A model with one more operator in front, given by its bytes."""
+    parsed = onnx.ModelProto.FromString(model or compiled(SUM))
+    graph = parsed.graph.SerializeToString()
+    parsed.ClearField("graph")
+    return bytes(parsed.SerializeToString()) + field(7, field(1, node) + graph)
+
+
+ONES = b"\x10\x01" + field(9, np.ones(4, np.float32).tobytes())
+SQUARES = {
+    "packed": field(5, field(1, b"\x02\x02") + ONES),
+    "scattered": field(5, b"\x08\x02") + field(5, b"\x08\x02" + ONES),
+}
+
+
+@pytest.mark.parametrize("square", SQUARES.values(), ids=SQUARES)
+def test_refuses_dimensions_however_they_are_written(square: bytes) -> None:
+    """Two of 65,536 values, along different axes, would add up to terabytes when the graph is loaded."""
+    attribute = field(1, b"value") + square + b"\xa0\x01\x04"
+    node = field(2, b"square") + field(4, b"Constant") + field(5, attribute)
+    parsed = onnx.ModelProto.FromString(with_node(node))
+    assert numpy_helper.to_array(parsed.graph.node[0].attribute[0].t).shape == (2, 2)
+    with pytest.raises(ValueError, match="a constant of 2 dimensions"):
+        Graph(with_node(node))
+
+
+def test_refuses_an_operator_under_the_name_of_another() -> None:
+    """The second name is written as a number, which a parser passes over."""
+    node = helper.make_node("ConstantOfShape", ["columns"], ["big"]).SerializeToString() + b"\x25Clip"
+    assert onnx.NodeProto.FromString(node).op_type == "ConstantOfShape"
+    with pytest.raises(ValueError, match="operator with a number for its op_type"):
+        Graph(with_node(node))
+
+
+def test_refuses_a_message_of_very_many_fields() -> None:
+    node = helper.make_node("Add", ["features", "features"], ["twice"])
+    node.input.extend([""] * 16_384)
+    model = parser.parse_model(SUM)
+    model.graph.node.append(node)
+    with pytest.raises(ValueError, match="operator of over 16384 fields"):
+        Graph(model.SerializeToString())
+
+
+@pytest.mark.parametrize("targets", [0, 2, 10**9])
+def test_refuses_trees_that_fill_the_memory_with_targets(targets: int) -> None:
+    model = onnx.ModelProto.FromString(trees())
+    [attribute] = [one for one in model.graph.node[0].attribute if one.name == "n_targets"]
+    attribute.i = targets
+    with pytest.raises(ValueError, match="trees of another number of targets than one"):
+        Graph(model.SerializeToString())
+
+
+def test_refuses_an_attribute_of_trees_under_two_names() -> None:
+    model = onnx.ModelProto.FromString(trees())
+    attribute = field(1, b"aggregate_function") + b"\x18\x02\xa0\x01\x02" + field(1, b"n_targets")
+    assert onnx.AttributeProto.FromString(attribute).name == "n_targets"
+    node = model.graph.node.pop(0).SerializeToString()
+    with pytest.raises(ValueError, match="'aggregate_function' with another name behind it"):
+        Graph(with_node(bytes(node) + field(5, attribute), model.SerializeToString()))
+
+
 @given(st.binary(max_size=400))
 def test_no_bytes_pass_or_fail_in_another_way(data: bytes) -> None:
     with pytest.raises(ValueError):
