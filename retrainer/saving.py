@@ -90,7 +90,7 @@ def saving(
     past = before[usable]
     measured_cost = past["accelerator_hours"].to_numpy(float) * priced[usable].to_numpy(float)
     predicted_cost = measured_cost * past["measured"].to_numpy(float) / predicted_before[usable]
-    spent = routed["accelerator_hours"].to_numpy(float) * price[routed["hardware_type"].map(place).to_numpy()]
+    spent = routed["accelerator_hours"].to_numpy(float) * price[routed["hardware_type"].map(place).to_numpy(int)]
     work = routed["accelerator_hours"].to_numpy(float) * routed["measured"].to_numpy(float)
     shares = habits(before, routed, np.isfinite(predicted) & np.isfinite(price), hardware_types)
     without = work * np.nansum(shares * price / predicted, axis=1)

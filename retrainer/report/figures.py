@@ -39,6 +39,8 @@ def figures(subject: Subject) -> Iterator[Figure]:
 def measured(subject: Subject) -> Figure | None:
     """Predicted against measured."""
     rows = subject.rows
+    if rows.empty:
+        return None
     inside = 100 * float((np.abs(rows["predicted"] / rows["measured"] - 1) <= 0.2).mean())
     return Figure(
         "Predicted against measured throughput",

@@ -46,9 +46,10 @@ def _summary(subject: Subject) -> Iterable[str]:
         yield from (f"Doubt: {doubt}" for doubt in report.doubts)
     if subject.summary:
         side = subject.summary.sides[0]
+        ran = "" if side.on_first is None else f"; {side.on_first}% of those ran on its first choice"
         yield (
             f"{side.submissions:,} submissions ranked again with {side.artifact} as serving would have run it, "
-            f"{side.finished:,} of them finished and scored; {side.on_first}% of those ran on its first choice."
+            f"{side.finished:,} of them finished and scored{ran}."
         )
     yield (
         "w20, w10, w5: share of attempts whose predicted throughput is within 20, 10, 5% of the measured one. "

@@ -154,6 +154,8 @@ def _first_choices(artifact: Artifact, data: Data) -> pd.DataFrame:
     chosen = np.unique(np.linspace(0, len(data) - 1, min(RANKED_JOBS, len(data))).astype(int))
     names = sorted({name for name in data.rows["hardware_type"] if name in artifact.catalog})
     names = [name for name in names if artifact.catalog[name].price_per_hour]
+    if not names:
+        return pd.DataFrame({"model_type": [], "hardware_type": []})
     job = np.repeat(chosen, len(names))
     pairs = artifact.pairs(data.pairs.jobs, job, names * len(chosen))
     price = np.array([artifact.catalog[name].price_per_hour for name in names], dtype=np.float64)

@@ -25,10 +25,11 @@ from retrainer.report.figures import calibration, figures, first_ranks, long_tai
 from retrainer.report.importance import CATEGORIES, by_category, by_feature, exchange
 from retrainer.report.page import page
 from retrainer.report.png import pictures
-from retrainer.report.rows import COLUMNS, Subject, of_night, of_replay
+from retrainer.report.rows import COLUMNS, Subject, _first_choices, of_night, of_replay
 from retrainer.report.tables import tables
 from retrainer.report_cli import report
 from schemas.events import THROUGHPUT
+from schemas.hardware import Catalog
 from tests.artifacts import NIGHT, night_over, past
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -146,6 +147,16 @@ def test_a_report_of_little(subject: Subject) -> None:
     assert checked(written(by_hand(measured=[1.0], predicted=[1.0]))).elements["figure"] == 1
 
 
+def test_a_report_without_any_price(subject: Subject) -> None:
+    """Hardware that the catalog does not have is learned of all the same."""
+    assert subject.artifact is not None and subject.held_out is not None
+    artifact = replace(subject.artifact, catalog=Catalog([]))
+    first = _first_choices(artifact, subject.held_out)
+    assert first.empty
+    titles = [figure.title for figure in figures(replace(subject, artifact=artifact, first=first))]
+    assert len(titles) == len(list(figures(subject))) - 1 and not any("First ranks" in title for title in titles)
+
+
 def test_why_a_family_is_predicted_badly() -> None:
     rng = np.random.default_rng(0)
     wild = np.exp(rng.normal(5, 1, 8))
@@ -259,6 +270,16 @@ def test_the_report_of_a_replay(tmp_path: Path) -> None:
     checked(text)
     assert "41 submissions ranked again with v" in text and "switched off" in text
     assert "52.5% of 40 attempts lie between" in text  # 0 to 20 of 0 to 39
+
+
+@pytest.mark.parametrize("lines", [[], [Line("a", "f", "m", 0.0, "v", "ranked", first="A")]])
+def test_the_report_of_a_replay_of_which_nothing_has_finished(tmp_path: Path, lines: list[Line]) -> None:
+    write_replay(tmp_path)
+    (tmp_path / LINES).write_bytes(msgspec.json.Encoder().encode_lines(lines))
+    text = written(of_replay(tmp_path))
+    checked(text)
+    assert f"{len(lines)} submissions ranked again with v" in text and "0 of them finished and scored." in text
+    assert "None" not in text
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

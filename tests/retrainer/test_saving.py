@@ -89,6 +89,10 @@ def test_habits_of_the_family_then_its_model_type_then_the_fleet() -> None:
 def test_nothing_to_compare() -> None:
     with pytest.raises(ValueError, match="0 attempts before routing"):
         saving(BEFORE, np.full(3, np.nan), BEFORE, offered(3, 1.0, 1.0, 1.0), TYPES, PRICE)
+    with pytest.raises(ValueError, match="3 attempts before routing and 0 routed"):  # on the day that it begins
+        saving(BEFORE, RIGHT, BEFORE[:0], offered(0, 1.0, 1.0, 1.0), TYPES, PRICE)
+    with pytest.raises(ValueError, match="0 attempts before routing and 0 routed"):
+        saving(BEFORE[:0], RIGHT[:0], BEFORE[:0], offered(0, 1.0, 1.0, 1.0), TYPES, PRICE)
 
 
 def test_from_partitions_as_served(tmp_path: Path) -> None:
