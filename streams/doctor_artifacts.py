@@ -1,5 +1,6 @@
 """Checks of :mod:`streams.doctor` of what nights write and workers read."""
 
+import re
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +20,11 @@ OLD_S = 3 * 86_400.0
 def reachable(visit: Visit) -> str:
     """Whether artifacts can be read, and written by whoever runs nights."""
     url = visit.settings.artifacts
+    shown = re.sub(r"://.*@", "://", url)  # without a password
     try:
         found = sum(len(open_store(url).versions(target)) for target in visit.settings.targets)
         if "retrainer" not in visit.roles():
-            return f"{found} under {url}, read only"
+            return f"{found} under {shown}, read only"
         files, root = fsspec.core.url_to_fs(url)
         probe = f"{root.rstrip('/')}/.doctor-{uuid.uuid4().hex}"
         files.makedirs(root, exist_ok=True)
@@ -32,10 +34,10 @@ def reachable(visit: Visit) -> str:
         files.rm_file(probe)
     except Exception as error:  # every file system has errors of its own
         raise Trouble(
-            f"{url}: {type(error).__name__}: {error}",
+            f"{shown}: {type(error).__name__}: {error}",
             "correct LEAP_ARTIFACTS, or the rights there; with --role, only nights must write",
         ) from error
-    return f"{found} under {url}, can be read and written"
+    return f"{found} under {shown}, can be read and written"
 
 
 def production(visit: Visit) -> str:

@@ -31,7 +31,9 @@ def answers(visit: Visit) -> str:
         nodes = _info(visit)
     except redis.AuthenticationError as error:
         raise Trouble(str(error), "correct user and password in LEAP_REDIS_URL, or its file") from error
-    except (redis.RedisError, ValueError) as error:
+    except ValueError as error:  # the URL is none: whatever could be read of it may be of the password
+        raise Trouble(str(error), "correct LEAP_REDIS_URL, or its file") from error
+    except redis.RedisError as error:
         place = urlsplit(visit.settings.redis_url)
         raise Trouble(
             f"{place.hostname}:{place.port}: {error}", "start it, or correct LEAP_REDIS_URL (rediss:// for TLS)"

@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 
 import leap
 from streams import logs, topics
+from streams.doctor_artifacts import reachable
+from streams.doctor_store import answers
 from streams.health import health_server
 from streams.history import history_loop
 from streams.joiner import joiner_loop
@@ -26,6 +28,7 @@ from streams.preferences import PreferenceFollower
 from streams.progress import Progress
 from streams.redis_client import connect
 from streams.settings import Settings
+from streams.visit import Visit
 from tests.builders import submission
 from tests.security.conftest import House
 
@@ -177,6 +180,14 @@ def test_an_object_store_that_is_not_there_tells_no_secret(
     nowhere = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_DEFAULT_REGION": "us-east-1", "AWS_MAX_ATTEMPTS": "1"}
     found = run(monkeypatch, command, SECRETS | stores | nowhere)
     assert "127.0.0.1:1" in found, "it was asked"
+    keeps(said() + found)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_the_doctor_tells_no_secret(said: Said, store: str) -> None:
+    visit = Visit(Settings.from_environment(SECRETS | {"LEAP_REDIS_URL": store.format(SECRET)}))
+    found = errors_of(lambda: answers(visit), lambda: reachable(visit))
+    assert "ftp://127.0.0.1:1/artifacts" in found
     keeps(said() + found)
 
 
