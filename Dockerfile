@@ -11,7 +11,7 @@ COPY predictor predictor
 COPY streams streams
 COPY retrainer retrainer
 RUN python -m venv --without-pip /leap \
-    && pip --python /leap/bin/python install -q --no-index --find-links /wheels '.[retrainer,s3]'
+    && pip --python /leap/bin/python install -q --no-index --find-links /wheels '.[retrainer,s3,signing]'
 
 FROM python:3.11-slim
 RUN useradd --uid 1000 --home-dir /var/lib/leap --create-home leap

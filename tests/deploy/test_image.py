@@ -55,6 +55,7 @@ def test_the_image_installs_extras_that_are_declared() -> None:
     extras = install.split("'.[")[1].split("]")[0].split(",")
     assert set(extras) <= set(PROJECT["project"]["optional-dependencies"])
     assert "s3" in extras, "artifacts and partitions may be on S3"
+    assert "signing" in extras, "LEAP_TRUSTED_KEYS and LEAP_SIGNING_KEY are variables of every container"
 
 
 def test_the_image_starts_the_command_as_nobody_special() -> None:
