@@ -111,7 +111,8 @@ def test_every_worker_there_is_is_run_and_probed(overlay: tuple[Resource, ...]) 
 def test_the_variables_are_settings_and_reach_every_pod(overlay: tuple[Resource, ...]) -> None:
     [(name, config)] = [(name, one) for name, one in of(overlay, "ConfigMap").items() if name != "leap-alerts"]
     Settings.from_environment(config["data"])
-    for _, template in templates(overlay):
+    for name_of_pod, template in templates(overlay):
+        assert template["spec"]["enableServiceLinks"] is False, f"Services leap-… would set variables of {name_of_pod}"
         [container] = template["spec"]["containers"]
         assert container["envFrom"] == [
             {"configMapRef": {"name": name}},
