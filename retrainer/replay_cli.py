@@ -92,7 +92,7 @@ def _versions(settings: Settings, artifact: str | None, compare: str | None) -> 
     if artifact is None:
         pointer = open_store(settings.artifacts).pointer(THROUGHPUT)
         if pointer is None:
-            raise LookupError(f"no artifact in production under {settings.artifacts}; name one with --artifact")
+            raise LookupError("no artifact in production under LEAP_ARTIFACTS; name one with --artifact")
         artifact = pointer.version
     if compare == artifact:
         raise LookupError(f"--compare names {artifact} too; name another artifact")
