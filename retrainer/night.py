@@ -81,7 +81,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     missing_days, doubts
         Days without a partition, and why the window is not as usual: with a doubt nothing is promoted.
     skew
-        History feature to how it was served on the held-out attempts and what it is recomputed.
+        History feature to how it was served on the held-out attempts and what it is recomputed; of throughput alone.
     store
         The statistics in the store against those of the partitions; none if no store was asked.
     fences
@@ -177,7 +177,7 @@ class Night:
                 found = publish.Production.of(self._store, plan.target, window.last)
                 measured = np.exp(window.held_out.y)
                 served = publish.served(found.rival, window.held_out) if found.rival else np.full(len(measured), np.nan)
-                skews = skew(window.held_out)
+                skews = skew(window.held_out) if plan.target == THROUGHPUT else {}  # no other is served with a list
             with self._step("snapshot"):
                 frozen, difference = self._freeze(window)
                 snapshot = states.snapshot(frozen.records)

@@ -21,7 +21,7 @@ def letters(
 
     A message that two workers refused is sent once. One that was too long to be kept whole is not sent.
     """
-    from schemas.codec import decode
+    from schemas.codec import Rejected, decode
     from schemas.events import DeadLetter
     from schemas.topics import DEAD_LETTERS, load_topics
     from streams.kafka import CheckedProducer, DeliveryError
@@ -32,8 +32,13 @@ def letters(
     limit = load_topics()[DEAD_LETTERS].max_message_bytes
     since = datetime.now(UTC) - timedelta(hours=hours)
     try:
-        messages = read_range(settings, settings.topic(DEAD_LETTERS), since)
-        found = [decode(message.value, DeadLetter, limit) for message in messages]
+        found: list[DeadLetter] = []
+        for message in read_range(settings, settings.topic(DEAD_LETTERS), since):
+            try:
+                found.append(decode(message.value, DeadLetter, limit))
+            except Rejected as error:
+                where = f"{message.partition}/{message.offset}"
+                typer.secho(f"not a dead letter: {message.topic} at {where}: {error}", fg="yellow", err=True)
         if again:
             whole = {(one.topic, one.partition, one.offset): one for one in found if not one.reason.startswith(CUT)}
             producer = CheckedProducer(settings)

@@ -210,6 +210,7 @@ def test_each_target_has_its_own_line_of_artifacts_and_pointer(tmp_path: Path) -
         assert pointer is not None
         assert [pointer.version] == store.versions(name) == [report.artifact]
         assert artifacts.load(store.folder(name, pointer.version)).manifest.target == name
+    assert reports["memory"].skew == {}, "lists are served with the history of throughput"
     memory = reports["memory"].recipes[0].all
     assert memory is not None
     assert memory.w5 == 100.0

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from schemas.topics import COMPLETED, SUBMITTED
+from schemas.topics import COMPLETED, DEAD_LETTERS, SUBMITTED
 from streams.consume import Message
 from streams.dead_letters import DeadLetters
 from streams.kafka import CheckedProducer
@@ -34,6 +34,7 @@ def test_letters_are_listed_and_sent_again_once(topics: Settings, monkeypatch: p
     ):  # fmt: skip
         message = Message(topic, "id", 3, offset, b"key", value, 0)
         DeadLetters(topics, producer, worker).add(message, "not JSON")
+    producer.produce(topics.topic(DEAD_LETTERS), b"sent by another")
     producer.flush()
     listed = run(topics, monkeypatch)
     assert listed.startswith("3 dead letters in 24 hours\n")
