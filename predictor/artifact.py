@@ -135,12 +135,6 @@ def _sha256(path: Path) -> str:
 
 
 def _verify(folder: Path, manifest: Manifest) -> None:
-    # A file that nobody vouches for could take the place of one that is vouched for.
-    strange = {path.name for path in folder.iterdir()} - manifest.files.keys() - {manifests.FILE, SIGNATURES}
-    if strange := {name for name in strange if not name.startswith(".")}:
-        raise ArtifactError(
-            f"{folder}: {', '.join(sorted(strange)[:3])} not in the manifest; remove it or promote another"
-        )
     for name, entry in manifest.files.items():
         path = folder / name
         if path.is_symlink() or path.stat().st_size != entry.bytes:
@@ -150,3 +144,7 @@ def _verify(folder: Path, manifest: Manifest) -> None:
     for name in (CATALOG_FILE, *Snapshot.REQUIRED):
         if name not in manifest.files:
             raise ArtifactError(f"{folder}: {name} is not in the manifest; publish the artifact again")
+    # A file that nobody vouches for could take the place of one that is vouched for.
+    for name in sorted({path.name for path in folder.iterdir()} - manifest.files.keys() - {manifests.FILE, SIGNATURES}):
+        if not name.startswith("."):
+            raise ArtifactError(f"{folder}: {name} is not in the manifest; remove it or promote another artifact")

@@ -128,7 +128,7 @@ TAMPER: dict[str, tuple[Callable[[Path], object], str]] = {
     "model": (lambda folder: (folder / "model.onnx").write_bytes(b"x" * 9), "bytes that the manifest names"),
     "another model": (
         lambda folder: (folder / "structured.json").write_bytes(b"[]"),
-        "structured.json not in the manifest",
+        "structured.json is not in the manifest",
     ),
     "signature": (lambda folder: (folder / FILE).write_bytes(shortened(folder)), "is not what .* signed"),
     "no signatures": (lambda folder: (folder / FILE).unlink(), "is not signed"),
