@@ -12,7 +12,7 @@ from predictor.manifest import FILE as MANIFEST
 from predictor.manifest import FILE_NAME, MAX_BYTES, ArtifactError, decode, read_limited
 from predictor.signing import FILE as SIGNATURES
 from predictor.signing import SigningKey, TrustedKeys
-from predictor.store import POINTER, Pointer, PointerMoved, check_expected, missing, read_pointer
+from predictor.store import POINTER, Pointer, PointerMoved, check_expected, missing, read_pointer, without_password
 
 #: Artifacts of a target that stay in the cache: what serves, what is before and after it, and one to look at.
 CACHED = 4
@@ -29,7 +29,7 @@ class RemoteStore:
     def __init__(self, url: str, cache: Path, trusted: TrustedKeys | None = None) -> None:
         self._files, self._root = fsspec.core.url_to_fs(url)
         self._cache = cache
-        self._url = _without_password(url)
+        self._url = without_password(url)
         self._trusted = trusted
 
     def _path(self, *parts: str) -> str:
@@ -162,9 +162,3 @@ def _refused(error: OSError) -> bool:
     """Whether S3 refused a conditional write."""
     response = getattr(error.__cause__, "response", {})
     return response.get("Error", {}).get("Code") in ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey")
-
-
-def _without_password(url: str) -> str:
-    """An URL as it may stand in an error."""
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"

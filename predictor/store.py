@@ -210,6 +210,16 @@ def _named(pointer: Pointer | None) -> str:
     return f"{pointer.version}{' (pinned)' if pointer.pinned else ''}" if pointer else "nothing"
 
 
+def without_password(url: str) -> str:
+    """A path or URL as it may be shown.
+
+    >>> without_password("s3://key:secret@bucket/leap"), without_password(".leap/artifacts")
+    ('s3://bucket/leap', '.leap/artifacts')
+    """
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
+
+
 def open_store(url: str, cache: Path | None = None, trusted_keys: str = "") -> ArtifactStore:
     """The store at a path or at any fsspec URL (``s3://bucket/prefix``).
 

@@ -1,6 +1,5 @@
 """Checks of :mod:`streams.doctor` of what nights write and workers read."""
 
-import re
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +8,7 @@ import fsspec
 
 from predictor.artifact import load
 from predictor.manifest import ArtifactError
-from predictor.store import open_store
+from predictor.store import open_store, without_password
 from schemas.hardware import CatalogError, load_catalog
 from streams.visit import Trouble, Visit, duration
 
@@ -20,7 +19,7 @@ OLD_S = 3 * 86_400.0
 def reachable(visit: Visit) -> str:
     """Whether artifacts can be read, and written by whoever runs nights."""
     url = visit.settings.artifacts
-    shown = re.sub(r"://.*@", "://", url)  # without a password
+    shown = without_password(url)
     try:
         found = sum(len(open_store(url).versions(target)) for target in visit.settings.targets)
         if "retrainer" not in visit.roles():
