@@ -161,6 +161,8 @@ def summary(report: "Report") -> str:
             f"  store: {report.store.equal:,} of {report.store.keys:,} keys as in the partitions, "
             f"{report.store.ahead:,} observations ahead, {report.store.behind:,} behind, {report.store.unequal} unequal"
         )
+        if not report.fences:
+            lines.append("  the store lacks too much: the artifact has the statistics of the partitions")
     skewed = [f"{name} {found.differing}%" for name, found in report.skew.items() if found.differing]
     if skewed:
         lines.append(f"  served otherwise than recomputed: {', '.join(skewed)}")

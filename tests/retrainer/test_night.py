@@ -11,6 +11,7 @@ import pytest
 from predictor import artifact as artifacts
 from predictor.store import LocalStore, Pointer, PointerMoved
 from retrainer import publish
+from retrainer.cli import summary
 from retrainer.night import Night, Plan, Report, report_name
 from retrainer.partitions import Partitions, day_number
 from retrainer.recipes import RECIPES, Recipe
@@ -63,6 +64,7 @@ def test_the_snapshot_in_the_artifact_is_that_of_the_store(places: tuple[Partiti
     assert loaded.snapshot.hashes[:2].tolist() == [3, 7]
     np.testing.assert_allclose(loaded.snapshot.statistics[1], [2.0, 5.0, 0.5**0.5, 5.5, 1.0], rtol=1e-6)
     assert loaded.manifest.fences == report.fences == {"topic/0": 41}
+    assert "of the partitions" not in summary(report)
     assert report.keys == len(told) + 2
     assert report.store is not None
     assert (report.store.ahead, report.store.equal, report.store.behind) == (3, len(told), 0)
@@ -76,6 +78,7 @@ def test_a_store_that_lacks_history_is_not_published(places: tuple[Partitions, L
     frozen = Frozen(whole[:kept], {"topic/0": 41})
     report = Night(partitions, store, CATALOG, snapshot=lambda: frozen).run(PLAN)
     assert (report.promoted, report.keys, report.fences) == (True, len(whole), {})
+    assert "the artifact has the statistics of the partitions" in summary(report)
     assert report.store is not None
     assert report.store.behind == whole["n"][kept:].sum()
     snapshot = artifacts.load(store.folder(THROUGHPUT, report.artifact)).snapshot
