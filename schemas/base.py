@@ -1,7 +1,8 @@
 """What all events share."""
 
 from datetime import datetime
-from typing import Annotated, Any, ClassVar
+from functools import cache
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -12,8 +13,10 @@ YEARS = range(1970, 2200)
 Time = Annotated[datetime, Meta(tz=True, extra_json_schema={"pattern": "^(19[7-9]|20[0-9]|21[0-9])[0-9]-"})]
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What all events share.
+
+    Unknown fields are forbidden here so that decoding notices them; :mod:`schemas.codec` sets them aside.
 
     Attributes
     ----------
@@ -34,7 +37,14 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     unknown: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
+        for name in _times(type(self)):
             value = getattr(self, name)
-            if isinstance(value, datetime) and value.year not in YEARS:
+            if value is not None and value.year not in YEARS:
                 raise ValueError(f"{name}: {value.isoformat()} is outside {YEARS[0]} to {YEARS[-1]}")
+
+
+@cache
+def _times(event_type: type[Event]) -> tuple[str, ...]:
+    """Names of the fields that hold a time."""
+    types = get_type_hints(event_type)
+    return tuple(name for name in event_type.__struct_fields__ if datetime in (types[name], *get_args(types[name])))

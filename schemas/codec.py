@@ -1,7 +1,6 @@
 """Decoding at the door: bytes to a validated event, or a reason why not."""
 
 from functools import cache
-from types import UnionType
 from typing import Any, TypeVar, get_args
 
 import msgspec
@@ -17,7 +16,6 @@ MAX_UNKNOWN_DEPTH = 32  # far below what the encoder can nest, wherever in the s
 E = TypeVar("E", bound=Event)
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder()
 
 
 class Rejected(ValueError):
@@ -70,7 +68,24 @@ def decode(value: bytes | None, event_type: type[E], limit: int = MAX_MESSAGE_BY
     if len(value) > limit:
         raise Rejected(f"{len(value)} bytes, over the limit of {limit}")
     try:
-        fields = _decoder.decode(value)
+        event: E = _decoder(event_type).decode(value)
+        if not _has_unknown(event):
+            return event
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass  # it has fields that are new to us, or something is wrong with it
+    return decode_open(value, event_type)
+
+
+def decode_open(value: bytes, event_type: type[E]) -> E:
+    """Decode in three steps, whatever fields there are; `decode` does it in one where all are known.
+
+    Raises
+    ------
+    Rejected
+        Whatever is wrong with it.
+    """
+    try:
+        fields = msgspec.json.decode(value)
         if not isinstance(fields, dict):
             raise Rejected(f"a JSON object is expected, not {type(fields).__name__}")
         _set_aside_unknown(fields, event_type)
@@ -81,12 +96,30 @@ def decode(value: bytes | None, event_type: type[E], limit: int = MAX_MESSAGE_BY
         raise Rejected("nested too deeply") from error
 
 
+@cache
+def _decoder(event_type: type[E]) -> msgspec.json.Decoder[E]:
+    return msgspec.json.Decoder(event_type)
+
+
+def _has_unknown(struct: Struct) -> bool:
+    """Whether it says of itself that fields are unknown: of those the limits are still to be checked."""
+    if getattr(struct, "unknown", None):
+        return True
+    for name in _shape(type(struct))[1]:
+        part = getattr(struct, name)
+        if isinstance(part, Struct) and _has_unknown(part):  # what stands in a list has no room for them
+            return True
+    return False
+
+
 def _set_aside_unknown(fields: dict[str, Any], struct: type[Struct]) -> None:
     """Move the fields that `struct` does not have under ``unknown``, or drop them where it has none."""
     known, inner = _shape(struct)
     for name, inner_struct in inner.items():
-        if isinstance(part := fields.get(name), dict):
-            _set_aside_unknown(part, inner_struct)
+        part = fields.get(name)
+        for one in part if isinstance(part, list) else (part,):
+            if isinstance(one, dict):
+                _set_aside_unknown(one, inner_struct)
     strange = fields.keys() - known
     if not strange and "unknown" not in fields:
         return
@@ -103,15 +136,15 @@ def _set_aside_unknown(fields: dict[str, Any], struct: type[Struct]) -> None:
 
 @cache
 def _shape(struct: type[Struct]) -> tuple[frozenset[str], dict[str, type[Struct]]]:
-    """Names of a struct's fields, and those of them that hold another struct."""
-    fields = msgspec.structs.fields(struct)
-    inner = {
-        field.name: option
-        for field in fields
-        for option in (get_args(field.type) if isinstance(field.type, UnionType) else (field.type,))
-        if isinstance(option, type) and issubclass(option, Struct)
-    }
-    return frozenset(field.name for field in fields), inner
+    """Names of a struct's fields, and those of them that hold another struct or a list of them."""
+    inner = {field.name: _struct_in(field.type) for field in msgspec.structs.fields(struct)}
+    return frozenset(inner), {name: found for name, found in inner.items() if found is not None}
+
+
+def _struct_in(annotation: Any) -> type[Struct] | None:
+    if isinstance(annotation, type) and issubclass(annotation, Struct):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _struct_in(part)) is not None), None)
 
 
 def _deeper_than(limit: int, value: dict[str, Any]) -> bool:

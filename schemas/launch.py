@@ -21,7 +21,7 @@ Dimension = Annotated[int, Meta(ge=-1, le=2**53)]
 Edge = Annotated[tuple[Size, ...], Meta(min_length=2, max_length=2)]
 
 
-class LaunchConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LaunchConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Configuration of one attempt, as known at submission.
 
     Attributes
@@ -73,7 +73,7 @@ class LaunchConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return self.num_trainers * self.accelerators_per_trainer
 
 
-class Operator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Operator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One operator of a model's forward graph, per sample.
 
     Attributes
@@ -103,7 +103,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attributes: Annotated[dict[Name, float], Meta(max_length=64)] = {}
 
 
-class ModelDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ModelDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The operators of a model and the edges between them.
 
     Attributes

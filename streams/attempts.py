@@ -12,6 +12,7 @@ import msgspec
 
 from predictor.families import family
 from predictor.features.architecture import summary
+from schemas.codec import MAX_DECODED_BYTES, E, decode
 from schemas.events import JobAllocated, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
 from schemas.hardware import Hardware
 
@@ -93,17 +94,18 @@ def joined(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt:
     KeyError
         If the submission or the completion is not there yet.
     """
-    submission = _submission(parts["submitted"][RANK:])
-    completed = _completed(parts["completed"][RANK:])
+    event, architecture = _submission(parts["submitted"][RANK:])
+    submitted = decode(event, JobSubmitted, MAX_DECODED_BYTES)
+    completed = _decoded(parts["completed"], JobCompleted)
     hardware_type = completed.hardware_type
     served = _served_from(parts["served"][RANK:]) if "served" in parts else None
     return JobAttempt(
         attempt_id=completed.attempt_id,
-        family=family(submission.event.job_name),
-        submitted=submission.event,
+        family=family(submitted.job_name),
+        submitted=submitted,
         completed=completed,
-        allocated=_allocated(parts["allocated"][RANK:]) if "allocated" in parts else None,
-        architecture=submission.architecture,
+        allocated=_decoded(parts["allocated"], JobAllocated) if "allocated" in parts else None,
+        architecture=architecture,
         hardware=catalog.get(hardware_type),
         predicted=served.predicted.get(hardware_type) if served else None,
         artifact=served.artifact if served else None,
@@ -114,10 +116,13 @@ def joined(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt:
 
 
 _encode = msgspec.json.Encoder().encode
-_submission = msgspec.json.Decoder(Submission).decode
-_allocated = msgspec.json.Decoder(JobAllocated).decode
-_completed = msgspec.json.Decoder(JobCompleted).decode
+# As `Submission`. Events go through the door again: a newer worker may have kept what we do not know.
+_submission = msgspec.json.Decoder(tuple[msgspec.Raw, dict[str, float] | None]).decode
 _served_from = msgspec.json.Decoder(Served).decode
+
+
+def _decoded(part: str, event_type: type[E]) -> E:
+    return decode(part[RANK:].encode(), event_type, MAX_DECODED_BYTES)
 
 
 def _served(event: PreferenceList) -> Served:

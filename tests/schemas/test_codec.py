@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.codec import MAX_DECODED_BYTES, MAX_MESSAGE_BYTES, Rejected, decode, encode
-from schemas.events import DeadLetter, Event, JobAllocated, JobAttempt, JobCompleted, JobSubmitted
+from schemas.codec import MAX_DECODED_BYTES, MAX_MESSAGE_BYTES, Rejected, decode, decode_open, encode
+from schemas.events import DeadLetter, Event, JobAllocated, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
 from schemas.export import event_schema
-from schemas.topics import SUBMITTED, load_topics
+from schemas.topics import PREFERENCES, SUBMITTED, load_topics
 from tests.schemas.examples import example, example_paths, topic_of
 
 EVENTS = [topic.event_type for topic in load_topics().values()]
@@ -42,7 +42,10 @@ def take(value: bytes, event_type: type[Event]) -> Event | None:
         event = decode(value, event_type)
     except Rejected as error:
         assert 0 < len(str(error)) < 2048
+        with pytest.raises(Rejected):
+            decode_open(value, event_type)
         return None
+    assert event == decode_open(value, event_type)
     SCHEMAS[event_type].validate(json.loads(value))
     sent = msgspec.structs.replace(event, schema_version=event.VERSION)
     assert decode(encode(event), event_type, MAX_DECODED_BYTES) == sent
@@ -267,3 +270,18 @@ def test_the_largest_dead_letter_of_a_largest_message_can_be_written_and_read() 
     assert decode(encode(letter), DeadLetter, load_topics()["dead-letter"].max_message_bytes) == letter
     with pytest.raises(ValueError, match=r"DeadLetter of .* over the limit of 2097152"):
         encode(msgspec.structs.replace(letter, value=bytes(2 * MAX_MESSAGE_BYTES)))
+
+
+@pytest.mark.parametrize("event_type", EVENTS)
+def test_no_struct_lets_an_unknown_field_pass_unseen(event_type: type[Event]) -> None:
+    """The codec decodes in one step what has no unknown field, so each has to tell of them."""
+    for definition in msgspec.json.schema(event_type)["$defs"].values():
+        assert definition["additionalProperties"] is False
+
+
+def test_unknown_fields_within_a_list_are_dropped() -> None:
+    fields = example(PREFERENCES, "full")
+    plain = decode(msgspec.json.encode(fields), PreferenceList)
+    fields["ranked"][0]["new"] = 1
+    assert plain.ranked
+    assert decode(msgspec.json.encode(fields), PreferenceList) == plain
