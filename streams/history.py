@@ -24,8 +24,8 @@ from streams.spans import Lost, Span, source, spans
 WORKER = "history"
 TARGETS = (THROUGHPUT,)
 # While the store works on one slice of a batch, the next is decoded. The cost of a script call is spread over
-# what falls into one bucket: 2,500 completions give each of the 64 buckets some 100 updates.
-SLICE = 2500
+# what falls into one bucket: 5,000 completions give each of the 64 buckets some 200 updates.
+SLICE = 5000
 BATCH_SIZE = 8 * SLICE
 
 

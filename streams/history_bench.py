@@ -1,12 +1,14 @@
-"""How fast completions reach the store, and what share of the script's own speed that is."""
+"""How fast completions reach the store, and how fast the same worker and script are without Kafka."""
 
-import gc
 import random
 import statistics
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TypeVar
 
 from schemas.codec import encode
 from schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
@@ -21,12 +23,14 @@ from streams.redis_client import connect
 from streams.settings import Settings
 from streams.spans import Span, argument, packed
 from streams.topics import ensure_topics
-from streams.worker import COLLECT_EVERY
+from streams.worker import tune_interpreter
 
 FAMILIES = 20_000
 MODEL_TYPES = 660
 HARDWARE_TYPES = 20
 SECOND = timedelta(seconds=1)
+
+B = TypeVar("B")
 
 
 @dataclass(frozen=True)
@@ -38,25 +42,24 @@ class Figures:
     completions_per_s
         Through Kafka: consumed, decoded, applied to three statistics each, committed.
     script_per_s
-        The same batches of observations, given to the script by the same client: no Kafka, no decoding.
-    worker_per_s
-        The same batches of messages, given to the worker: no Kafka.
+        The same batches of messages through the same worker and script: no Kafka.
+    decoded_per_s
+        The same batches as observations, decoded before: what the store and its client bear.
     call_per_key_per_s
-        The same batches of observations, given to the script in a call for each key and partition, pipelined: what
-        one call for each bucket saves.
-    fraction_of_script
-        completions_per_s / script_per_s of the same round.
-    fraction_of_call_per_key
-        completions_per_s / call_per_key_per_s of the same round.
+        The same observations, given to the script in a call for each key and partition, pipelined: what one call
+        for each bucket saves.
+    fraction_of_script, fraction_of_decoded, fraction_of_call_per_key
+        completions_per_s as a share of each, of the same round.
     """
 
     completions: int
     rounds: int
     completions_per_s: float
     script_per_s: float
-    worker_per_s: float
+    decoded_per_s: float
     call_per_key_per_s: float
     fraction_of_script: float
+    fraction_of_decoded: float
     fraction_of_call_per_key: float
 
 
@@ -65,37 +68,36 @@ def bench(settings: Settings, completions: int = 200_000, rounds: int = 3) -> Fi
 
     The first batch of a round is not timed, where there are more: it waits for the consumer group.
     """
-    gc.set_threshold(COLLECT_EVERY)  # as in a worker's process
+    tune_interpreter()
     fresh = f"bench-{uuid.uuid4().hex[:8]}-"
     settings = replace(settings, topic_prefix=settings.topic_prefix + fresh)
     ensure_topics(settings, load_topics().values())
     send(settings, completions)
-    through, script, worker, per_key = [], [], [], []
+    outputs = CheckedProducer(settings)
+    rates: list[tuple[float, ...]] = []
     for number in range(rounds):
-        batches: list[list[Message]] = []
-        store = HistoryStore(connect(settings.redis_url), f"{settings.redis_prefix}-{fresh}{number}")
-        through.append(_through_kafka(settings, store, completions, f"{WORKER}-{number}", batches))
+        stores = [
+            HistoryStore(connect(settings.redis_url), f"{settings.redis_prefix}-{fresh}{number}-{way}")
+            for way in ("kafka", "script", "decoded", "per-key")
+        ]
+        workers = [HistoryWorker(store, DeadLetters(settings, outputs, f"{WORKER}-{number}")) for store in stores[:2]]
+        batches, rate = _through_kafka(settings, workers[0], completions, outputs, f"{WORKER}-{number}")
         observed = [read(batch)[0] for batch in batches]
-        began = time.perf_counter()
-        for observations in observed:
-            store.apply(observations, generation=1)
-        script.append(completions / (time.perf_counter() - began))
-        began = time.perf_counter()
-        for batch in batches:
-            store.apply(read(batch)[0], generation=2)
-        worker.append(completions / (time.perf_counter() - began))
-        began = time.perf_counter()
-        for observations in observed:
-            _call_per_key(store, observations)
-        per_key.append(completions / (time.perf_counter() - began))
-        with store.client.pipeline(transaction=False) as pipeline:
+        seconds = (
+            _seconds(workers[1].handle, batches),
+            _seconds(stores[2].apply, observed),
+            _seconds(partial(_call_per_key, stores[3]), observed),
+        )
+        rates.append((rate, *(completions / each for each in seconds)))
+        with stores[3].client.pipeline(transaction=False) as pipeline:
             for key in {key for observations in observed for each in observations for key in each.keys}:
-                pipeline.unlink(_hash_of(store, key))
+                pipeline.unlink(_hash_of(stores[3], key))
             pipeline.execute()
-        for generation in range(3):
-            store.remove(THROUGHPUT, generation)
-    fractions = [[ours / alone for ours, alone in zip(through, other, strict=True)] for other in (script, per_key)]
-    return Figures(completions, rounds, *map(statistics.median, (through, script, worker, per_key, *fractions)))
+        for store in stores:
+            store.remove(THROUGHPUT, 0)
+    fractions = [tuple(ours / alone for alone in others) for ours, *others in rates]
+    medians = [statistics.median(column) for columns in (rates, fractions) for column in zip(*columns, strict=True)]
+    return Figures(completions, rounds, *medians)
 
 
 def send(settings: Settings, completions: int) -> None:
@@ -143,11 +145,19 @@ def _hash_of(store: HistoryStore, key: Key) -> str:
     return f"{store.pointer}:{place(key)[1]}"
 
 
+def _seconds(work: Callable[[B], object], batches: list[B]) -> float:
+    began = time.perf_counter()
+    for batch in batches:
+        work(batch)
+    return time.perf_counter() - began
+
+
 def _through_kafka(
-    settings: Settings, store: HistoryStore, completions: int, group: str, batches: list[list[Message]]
-) -> float:
-    outputs = CheckedProducer(settings)
-    worker = HistoryWorker(store, DeadLetters(settings, outputs, group))
+    settings: Settings, worker: HistoryWorker, completions: int, outputs: CheckedProducer, group: str
+) -> tuple[list[list[Message]], float]:
+    """Run the worker until it has had so many; return its batches, and completions/s after the first."""
+    batches: list[list[Message]] = []
+    began: list[float] = []
 
     def handle(messages: list[Message]) -> None:
         batches.append(messages)
@@ -156,8 +166,7 @@ def _through_kafka(
         if sum(map(len, batches)) == completions:
             loop.stop()
 
-    began: list[float] = []
     loop = BatchLoop(settings, group, [settings.topic(COMPLETED)], handle, outputs=outputs, batch_size=BATCH_SIZE)
     loop.run()
     first = 1 if len(batches) > 1 else 0
-    return sum(map(len, batches[first:])) / (time.perf_counter() - began[first])
+    return batches, sum(map(len, batches[first:])) / (time.perf_counter() - began[first])
