@@ -55,15 +55,18 @@ class Artifact:
 
 
 def load(folder: Path) -> Artifact:
-    """Verify and load an artifact.
+    """Verify and load an artifact; its folder has the name of its version.
 
     Raises
     ------
     ArtifactError
-        If a file is missing, torn or not what the manifest says, or the features are not this version's.
+        If it is another version, a file is missing, torn or not what the manifest says, or the features are not
+        those of this version of Leap.
     """
     try:
         manifest = manifests.decode(manifests.read_limited(folder / manifests.FILE))
+        if manifest.version != folder.name:
+            raise ArtifactError(f"{folder}: holds the artifact {manifest.version}; put it in its place")
         _verify(folder, manifest)
         features = matrix.names(manifest.vocabulary)
         if manifest.features_digest != matrix.digest(features) or manifest.features != features:

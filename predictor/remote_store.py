@@ -12,7 +12,16 @@ from predictor.manifest import FILE as MANIFEST
 from predictor.manifest import FILE_NAME, MAX_BYTES, ArtifactError, decode, read_limited
 from predictor.signing import FILE as SIGNATURES
 from predictor.signing import SigningKey, TrustedKeys
-from predictor.store import POINTER, Pointer, PointerMoved, check_expected, missing, read_pointer, without_password
+from predictor.store import (
+    POINTER,
+    VERSION,
+    Pointer,
+    PointerMoved,
+    check_expected,
+    missing,
+    read_pointer,
+    without_password,
+)
 
 #: Artifacts of a target that stay in the cache: what serves, what is before and after it, and one to look at.
 CACHED = 4
@@ -38,12 +47,13 @@ class RemoteStore:
     def versions(self, target: str) -> list[str]:
         """See :class:`predictor.store.ArtifactStore`."""
         self._files.invalidate_cache()
-        return sorted(path.split("/")[-2] for path in self._files.glob(self._path(target, "*", MANIFEST)))
+        names = (path.split("/")[-2] for path in self._files.glob(self._path(target, "*", MANIFEST)))
+        return sorted(filter(VERSION.fullmatch, names))
 
     def folder(self, target: str, version: str) -> Path:
         """See :class:`predictor.store.ArtifactStore`."""
         place = self._cache / target / version
-        cached = _whole(place)
+        cached = _whole(place) if VERSION.fullmatch(version) else None
         manifest = self._checked(target, version, cached)
         if cached is None:
             self._fetch(target, version, manifest, place)
@@ -51,13 +61,15 @@ class RemoteStore:
 
     def _checked(self, target: str, version: str, cached: bytes | None = None) -> bytes:
         """The manifest of a version that is there, signed where it must be."""
-        if "/" in version:
-            raise missing(version, target, self._url)
-        data = cached or self._small(target, version, MANIFEST)
-        if data is None:
-            raise missing(version, target, self._url)
+        data = cached or self._manifest(target, version)
         if self._trusted is not None:
             self._trusted.check(data, self._small(target, version, SIGNATURES), target, version)
+        return data
+
+    def _manifest(self, target: str, version: str) -> bytes:
+        data = self._small(target, version, MANIFEST) if VERSION.fullmatch(version) else None
+        if data is None:
+            raise missing(version, target, self._url)
         return data
 
     def _fetch(self, target: str, version: str, manifest: bytes, place: Path) -> None:
@@ -92,10 +104,7 @@ class RemoteStore:
 
     def sign(self, target: str, version: str, key: SigningKey) -> None:
         """See :class:`predictor.store.ArtifactStore`."""
-        manifest = self._small(target, version, MANIFEST)
-        if "/" in version or manifest is None:
-            raise missing(version, target, self._url)
-        signatures = key.sign(manifest, self._small(target, version, SIGNATURES))
+        signatures = key.sign(self._manifest(target, version), self._small(target, version, SIGNATURES))
         self._files.pipe_file(self._path(target, version, SIGNATURES), signatures)
 
     def add(self, target: str, folder: Path) -> None:
@@ -111,7 +120,7 @@ class RemoteStore:
     def remove(self, target: str, version: str) -> None:
         """See :class:`predictor.store.ArtifactStore`."""
         place = self._path(target, version)
-        if "/" not in version and self._files.exists(f"{place}/{MANIFEST}"):
+        if VERSION.fullmatch(version) and self._files.exists(f"{place}/{MANIFEST}"):
             self._files.rm_file(f"{place}/{MANIFEST}")
             self._files.rm(place, recursive=True)
 

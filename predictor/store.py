@@ -6,6 +6,7 @@ the pointer moves atomically, and only from where the mover believes it to be.
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -13,9 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
+from msgspec import Meta
 
 from predictor.durable import sync, sync_folder
 from predictor.manifest import FILE as MANIFEST
@@ -24,6 +26,9 @@ from predictor.signing import FILE as SIGNATURES
 from predictor.signing import SigningKey, TrustedKeys
 
 POINTER = "production.json"
+#: What a version may be called: one name of a folder, never one that leads out of its own.
+VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+Version = Annotated[str, Meta(pattern=rf"^{VERSION.pattern}\Z")]
 #: Age of a half-written artifact that a killed process left: nothing takes so long to write.
 ABANDONED_S = 86_400.0
 
@@ -39,8 +44,8 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True):
         An operator holds it here: nights do not move it.
     """
 
-    version: str
-    previous: str | None = None
+    version: Version
+    previous: Version | None = None
     reason: str
     moved_at: datetime
     pinned: bool = False
@@ -110,12 +115,13 @@ class LocalStore:
 
     def versions(self, target: str) -> list[str]:
         """See :class:`ArtifactStore`."""
-        return sorted(path.parent.name for path in (self.root / target).glob(f"[!.]*/{MANIFEST}"))
+        names = (path.parent.name for path in (self.root / target).glob(f"*/{MANIFEST}"))
+        return sorted(filter(VERSION.fullmatch, names))
 
     def folder(self, target: str, version: str) -> Path:
         """See :class:`ArtifactStore`."""
         folder = self.root / target / version
-        if Path(version).name != version or not (folder / MANIFEST).is_file():
+        if not VERSION.fullmatch(version) or not (folder / MANIFEST).is_file():
             raise missing(version, target, str(self.root))
         if self._trusted is not None:
             signatures = folder / SIGNATURES
@@ -146,7 +152,7 @@ class LocalStore:
     def remove(self, target: str, version: str) -> None:
         """See :class:`ArtifactStore`."""
         place = self.root / target / version
-        if Path(version).name == version and place.is_dir():
+        if VERSION.fullmatch(version) and place.is_dir():
             doomed = place.with_name(f".draft-{version}")
             place.rename(doomed)
             shutil.rmtree(doomed)

@@ -25,6 +25,9 @@ def store(artifact_store: LocalStore, tmp_path: Path) -> LocalStore:
     for name in ("v1", "v2"):
         shutil.copytree(line / version, line / name)
     (line / version).rename(line / "v0")
+    for name in ("v0", "v1", "v2"):
+        manifest = line / name / "manifest.json"
+        manifest.write_text(manifest.read_text().replace(version, name))
     (line / "production.json").unlink()
     return copy
 

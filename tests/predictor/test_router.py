@@ -201,13 +201,15 @@ def test_an_artifact_that_does_not_load_leaves_the_last_good_one(artifact_store:
     torn = root / THROUGHPUT / "torn"
     shutil.copytree(root / THROUGHPUT / good.version, torn)
     (torn / "model.onnx").write_bytes(b"torn")
+    manifest = (torn / "manifest.json").read_text()
+    (torn / "manifest.json").write_text(manifest.replace(good.version, "torn"))
     broken = Pointer(version="torn", reason="test", moved_at=NOW)
     store.move(THROUGHPUT, broken, good)
     assert not router.refresh()
     assert router.counts["refresh failed"] == 1
     assert router.followed_at == followed
     assert router.rank(JOB).artifact == good.version
-    with pytest.raises(ArtifactError):
+    with pytest.raises(ArtifactError, match=r"not the .* bytes"):
         artifacts.load(torn)
     store.move(THROUGHPUT, good, broken)
     assert not router.refresh(), "it is already in use"

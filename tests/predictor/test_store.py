@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from predictor import artifact as artifacts
 from predictor.manifest import ArtifactError
 from predictor.remote_store import RemoteStore
 from predictor.store import ArtifactStore, LocalStore, Pointer, PointerMoved, open_store, prune
@@ -60,10 +61,37 @@ def test_what_is_added_is_read_back_whole(make_store: MakeStore, trained: Path) 
     }
 
 
-@pytest.mark.parametrize("version", ["nothing", "../throughput", "a/b", ""])
+@pytest.mark.parametrize("version", ["nothing", "../throughput", "a/b", "", "v\n", "*"])
 def test_a_version_that_is_not_there_is_an_error(make_store: MakeStore, version: str) -> None:
     with pytest.raises(ArtifactError, match="no artifact"):
         make_store().folder(THROUGHPUT, version)
+
+
+@pytest.mark.parametrize("version", [".", ".."])
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_no_version_leads_out_of_its_folder(trained: Path, tmp_path: Path, scheme: str, version: str) -> None:
+    root, cache = tmp_path / "artifacts", tmp_path / "cache"
+    store = open_store(f"{scheme}{root}", cache)
+    copies(LocalStore(root), trained, tmp_path, ["v1"])
+    store.folder(THROUGHPUT, "v1")
+    shutil.copytree(trained, root / THROUGHPUT / version, dirs_exist_ok=True)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ArtifactError, match="no artifact"):
+        store.folder(THROUGHPUT, version)
+    with pytest.raises(ArtifactError, match="no artifact"):
+        store.move(THROUGHPUT, pointer(version), expected=None)
+    store.remove(THROUGHPUT, version)
+    assert sorted(tmp_path.rglob("*")) == before
+    for wrong in (pointer(version), pointer("v1", version)):
+        (root / THROUGHPUT / "production.json").write_bytes(msgspec.json.encode(wrong))
+        with pytest.raises(ArtifactError, match=r"production\.json: .* promote an artifact again"):
+            store.pointer(THROUGHPUT)
+
+
+def test_what_is_stored_under_another_name_is_not_served(make_store: MakeStore, trained: Path, tmp_path: Path) -> None:
+    copies(make_store(), trained, tmp_path, ["v1"])
+    with pytest.raises(ArtifactError, match=rf"v1: holds the artifact {trained.name}; put it in its place"):
+        artifacts.load(make_store().folder(THROUGHPUT, "v1"))
 
 
 def test_the_pointer_moves_only_from_where_it_is(make_store: MakeStore, trained: Path, tmp_path: Path) -> None:
