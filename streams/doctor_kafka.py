@@ -73,8 +73,8 @@ def topics(visit: Visit) -> str:
     if wrong:
         raise Trouble(
             "; ".join(wrong.values()),
-            "workers refuse to start; add partitions with kafka-topics.sh --alter, or declare what is there "
-            "in schemas/topics",
+            "workers refuse to start on fewer; add partitions with kafka-topics.sh --alter, or declare what is "
+            "there in schemas/topics",
         )
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in declared]
     answers = visit.admin.describe_configs(resources, request_timeout=ANSWER_S)

@@ -47,35 +47,48 @@ def ensure_topics(settings: Settings, declarations: Iterable[Declaration]) -> li
     Raises
     ------
     TopicError
-        If a topic cannot be created or another one has its name.
+        If a topic cannot be created, or one is not as declared.
     """
     wanted = list(declarations)
     present = _partition_counts(settings)
     missing = {name: topic for topic in wanted if (name := settings.topic(topic.name)) not in present}
     if missing:
         _create(settings, missing, {"message.timestamp.after.max.ms": str(AHEAD_MS)})
-    assert_topics(settings, wanted)
+    if grown := assert_topics(settings, wanted):
+        raise _not_as_declared(settings, grown)
     return sorted(missing)
 
 
-def assert_topics(settings: Settings, declarations: Iterable[Declaration]) -> None:
-    """Assert that the broker has every declared topic with the declared number of partitions.
+def assert_topics(settings: Settings, declarations: Iterable[Declaration]) -> list[str]:
+    """Assert that the broker has every declared topic, with the declared number of partitions or more.
+
+    Returns
+    -------
+    list of str
+        What has more, a sentence each: partitions may be added while all goes on, so no worker minds.
 
     Raises
     ------
     TopicError
-        If it has not; the message names all differences.
+        If a topic is missing or has fewer; the message names all that are.
     """
     counts = _partition_counts(settings)
-    wrong = []
+    wrong: list[str] = []
+    grown: list[str] = []
     for topic in declarations:
         name = settings.topic(topic.name)
         if name not in counts:
             wrong.append(f"{name} does not exist: run leap topics ensure")
         elif counts[name] != topic.partitions:
-            wrong.append(f"{name} has {counts[name]} partitions where {topic.partitions} are declared")
+            found = wrong if counts[name] < topic.partitions else grown
+            found.append(f"{name} has {counts[name]} partitions where {topic.partitions} are declared")
     if wrong:
-        raise TopicError(f"on {settings.bootstrap_servers}: " + "; ".join(wrong))
+        raise _not_as_declared(settings, wrong)
+    return grown
+
+
+def _not_as_declared(settings: Settings, wrong: Iterable[str]) -> TopicError:
+    return TopicError(f"on {settings.bootstrap_servers}: " + "; ".join(wrong))
 
 
 def topic_ids(settings: Settings, names: Iterable[str], admin: AdminClient | None = None) -> dict[str, str]:

@@ -40,7 +40,8 @@ def check() -> None:
     from streams.topics import TopicError, assert_topics
 
     try:
-        assert_topics(read_settings(), load_topics().values())
+        if grown := assert_topics(read_settings(), load_topics().values()):
+            raise TopicError("; ".join(grown))
     except TopicError as error:
         typer.secho(str(error), fg="red", err=True)
         raise typer.Exit(1) from None

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import structlog
 import typer
 
 from streams.settings import Settings
@@ -12,19 +13,27 @@ from streams.topics_cli import read_settings
 if TYPE_CHECKING:
     from streams.consume import BatchLoop
 
+log = structlog.get_logger(__name__)
 app = typer.Typer(no_args_is_help=True, help="Run one worker of a consumer group until SIGTERM.")
+
+
+def _assert_topics(settings: Settings, role: str) -> None:
+    from streams.rights import topics_of
+    from streams.topics import assert_topics
+
+    for grown in assert_topics(settings, topics_of(role)):
+        log.warning("more partitions than declared", worker=role, topic=grown)
 
 
 def _run(role: str, make: "Callable[[Settings], BatchLoop]") -> None:
     from streams.logs import configure
-    from streams.rights import topics_of
-    from streams.topics import TopicError, assert_topics
+    from streams.topics import TopicError
     from streams.worker import run_worker
 
     settings = read_settings()
     configure(settings.log_level)
     try:
-        assert_topics(settings, topics_of(role))
+        _assert_topics(settings, role)
         loop = make(settings)
     except (TopicError, ValueError) as error:  # ValueError: a setting that cannot be used
         typer.secho(str(error), fg="red", err=True)
@@ -69,13 +78,12 @@ def monitor() -> None:
     """Keep the figures of the last day: a page, JSON and metrics on LEAP_METRICS_PORT. One process, not several."""
     from streams.logs import configure
     from streams.monitor_app import run_monitor
-    from streams.rights import topics_of
-    from streams.topics import TopicError, assert_topics
+    from streams.topics import TopicError
 
     settings = read_settings()
     configure(settings.log_level)
     try:
-        assert_topics(settings, topics_of("monitor"))
+        _assert_topics(settings, "monitor")
         run_monitor(settings)
     except TopicError as error:
         typer.secho(str(error), fg="red", err=True)

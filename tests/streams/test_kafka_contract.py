@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
+from typer.testing import CliRunner
 
 from schemas.topics import COMPLETED, load_topics
 from streams.embedded import free_port
@@ -19,6 +20,8 @@ from streams.kafka import MAX_REQUEST_BYTES, CheckedProducer, DeliveryError, adm
 from streams.ranges import read_range
 from streams.settings import Settings
 from streams.topics import TopicError, assert_topics, ensure_topics, topic_ids
+from streams.topics_cli import app as topics_app
+from streams.worker_cli import app as worker_app
 
 T0 = 1_700_000_000_000
 
@@ -81,6 +84,27 @@ def test_other_counts_are_an_error_that_names_all(settings: Settings) -> None:
     assert f"{settings.topic('some-topic')} has 3 partitions where 4 are declared" in str(caught.value)
     with pytest.raises(TopicError, match="missing-one does not exist: run leap topics ensure"):
         assert_topics(settings, [Declared("missing-one")])
+
+
+def test_more_partitions_than_declared_are_told_and_stop_no_worker(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declarations = load_topics()
+    ensure_topics(settings, [Declared(COMPLETED, partitions=15)])
+    others = [topic for name, topic in declarations.items() if name != COMPLETED]
+    assert ensure_topics(settings, others)
+    grown = f"{settings.topic(COMPLETED)} has 15 partitions where 12 are declared"
+    assert assert_topics(settings, declarations.values()) == [grown]
+    with pytest.raises(TopicError, match=grown):
+        ensure_topics(settings, declarations.values())
+    for name, value in settings.to_environment().items():
+        monkeypatch.setenv(name, value)
+    check = CliRunner().invoke(topics_app, ["check"])
+    assert (check.exit_code, grown in check.stderr) == (1, True)
+    monkeypatch.setattr("streams.history.history_loop", lambda settings: None)
+    monkeypatch.setattr("streams.worker.run_worker", lambda loop, settings: True)
+    worker = CliRunner().invoke(worker_app, ["history"])
+    assert (worker.exit_code, grown in worker.stderr) == (0, True)
 
 
 @pytest.mark.real("the embedded broker takes any name")
