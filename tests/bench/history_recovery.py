@@ -20,7 +20,7 @@ from schemas.codec import encode
 from schemas.events import SUCCEEDED, THROUGHPUT, JobAttempt, JobCompleted
 from schemas.topics import ATTEMPTS, COMPLETED, load_topics
 from streams.history import history_loop
-from streams.history_audit import attempts, audit
+from streams.history_audit import attempts, compare
 from streams.history_backup import write_backup
 from streams.history_rebuild import rebuild
 from streams.history_store import HistoryStore
@@ -82,7 +82,7 @@ def main(families: Annotated[int, typer.Option(help="Families in the history.")]
                 working.join()
 
             def audited() -> None:
-                done = audit(store, THROUGHPUT, attempts(settings, THROUGHPUT))
+                done = compare(store.buckets(THROUGHPUT), attempts(settings, THROUGHPUT))
                 if done.differences or done.compared < 3 * families:
                     raise RuntimeError(f"{len(done.differences)} of {done.compared} statistics differ")
 

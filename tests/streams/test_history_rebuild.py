@@ -14,19 +14,16 @@ from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
 from schemas.codec import encode
-from schemas.events import JobAttempt, JobCompleted, JobSubmitted
-from schemas.launch import LaunchConfig
-from schemas.topics import ATTEMPTS, COMPLETED, load_topics
+from schemas.events import JobCompleted
+from schemas.topics import COMPLETED, load_topics
 from streams import history_rebuild
 from streams.consume import Message
 from streams.history import history_loop
-from streams.history_audit import attempts, audit
 from streams.history_backup import read_backup, write_backup
 from streams.history_cli import app
 from streams.history_rebuild import SwitchError, rebuild
 from streams.history_store import Held, HistoryStore
-from streams.kafka import CheckedProducer, admin_config
-from streams.observations import Key
+from streams.kafka import admin_config
 from streams.ranges import read_range
 from streams.redis_client import connect
 from streams.settings import Settings
@@ -219,32 +216,6 @@ def test_a_topic_created_again_during_a_rebuild_is_read_from_its_beginning(
     assert_exact(topics, before + since)
 
 
-def test_audit_finds_what_differs(topics: Settings, history: HistoryStore) -> None:
-    events = finish(300, 8)
-    send(topics, encoded(events))
-    history_loop(topics).run(until_end=True)
-    producer = CheckedProducer(topics)
-    for event in [*events, *events[:20]]:
-        submitted = JobSubmitted(
-            attempt_id=event.attempt_id,
-            job_name=event.job_name,
-            model_type=event.model_type or "other",
-            submitted_at=event.started_at,
-            config=LaunchConfig(num_trainers=1, accelerators_per_trainer=8),
-        )
-        row = JobAttempt(attempt_id=event.attempt_id, family="any", submitted=submitted, completed=event)
-        producer.produce(topics.topic(ATTEMPTS), encode(row))
-    producer.flush()
-    done = audit(history, TARGET, attempts(topics, TARGET))
-    assert done.compared == len(statistics(topics)) and done.differences == []
-    key = Key("family", events[0].job_name.split("-run")[0])
-    rows = [row for row in attempts(topics, TARGET) if row[0] != key]
-    [difference] = audit(history, TARGET, rows).differences
-    assert difference.key == key and difference.expected is None
-    [difference] = audit(history, TARGET, [*attempts(topics, TARGET), (Key("family", "new"), 1.0, 0.0)]).differences
-    assert difference.key == Key("family", "new") and difference.stored is None
-
-
 def test_the_command(topics: Settings, history: HistoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in topics.to_environment().items():
         monkeypatch.setenv(name, value)
@@ -267,7 +238,6 @@ def test_the_command(topics: Settings, history: HistoryStore, tmp_path: Path, mo
     assert "generation 3" in run(app, ["rebuild"]).stdout
     assert json.loads(run(app, ["show", "ranker-a", "--json"]).stdout)["n"] == 6
     assert json.loads(run(app, ["show", "ranker-a", "--target", "qps", "--json"]).stdout)["n"] == 1
-    assert run(app, ["audit"]).exit_code == 1  # nothing was joined here
     monkeypatch.setenv("LEAP_REDIS_URL", "redis://127.0.0.1:1/0")
     down = run(app, ["show", "ranker-a"])
     assert down.exit_code == 1 and "LEAP_REDIS_URL" in down.stderr
