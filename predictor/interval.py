@@ -7,6 +7,7 @@ for Regression). Rows are calibrated by group, since a family with history errs 
 
 import math
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,20 +85,33 @@ def calibrate(
     if spread is not None and not (spread > 0).all():
         raise ValueError("a predicted spread is zero, negative or missing; the model must give a positive one")
     errors = np.abs(y - mean) if spread is None else np.abs(y - mean) / spread
-    names, counts = np.unique(group, return_counts=True)
+    names, sizes = np.unique(group, return_counts=True)
     return Interval(
         level=level,
         overall=_quantile(errors, level),
         groups={
             str(name): _quantile(errors[group == name], level)
-            for name, count in zip(names, counts, strict=True)
-            if count >= MIN_GROUP
+            for name, size in zip(names, sizes, strict=True)
+            if size >= MIN_GROUP
         },
     )
 
 
+def least_rows(level: float = NOMINAL) -> int:
+    """Held-out rows that an interval of this level needs.
+
+    >>> least_rows(), least_rows(0.9)
+    (4, 9)
+    """
+    return next(rows for rows in count(1) if _rank(rows, level) <= rows)
+
+
+def _rank(rows: int, level: float) -> int:
+    return math.ceil((rows + 1) * level)
+
+
 def _quantile(errors: Floats, level: float) -> float:
-    rank = math.ceil((len(errors) + 1) * level)
+    rank = _rank(len(errors), level)
     if rank > len(errors):
         raise ValueError(f"{len(errors)} held-out rows are too few for an interval of {level:.0%}: hold out more")
     return float(np.partition(errors, rank - 1)[rank - 1])

@@ -5,8 +5,10 @@ from datetime import date, timedelta
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from predictor.features.history import SECONDS_PER_DAY
+from predictor.interval import least_rows
 from predictor.jobs import HardwareTable
 from retrainer.carried import Carried
 from retrainer.partitions import Partitions, day_number
@@ -15,8 +17,12 @@ from retrainer.training import Data, prepare
 from retrainer.twin import NEEDED, Twin
 from retrainer.usual import MAX_MISSING, doubts
 
+Mask = NDArray[np.bool_]
+
 #: Attempts that the held-out days must have together; a quiet day takes the day before it along.
 LEAST_HELD_OUT = 200
+#: Attempts without which there is no night: those that an interval needs, and one to train on.
+LEAST_ATTEMPTS = least_rows() + 1
 
 
 class NothingToLearn(ValueError):
@@ -76,14 +82,14 @@ def open_window(
     gaps = [day for day in missing if present and day > present[0]]
     reasons = doubts(rows, log_target(rows, target), gaps, max_missing)
     data = prepare(rows[rows["submitted_at"] >= day_number(first) * SECONDS_PER_DAY], table, twin, target)
-    start = _held_out_from(data, night)
-    training, held_out = data.where(data.submitted_day < start), data.where(data.submitted_day >= start)
-    if not len(training) or not len(held_out):
+    if len(data) < LEAST_ATTEMPTS:
         raise NothingToLearn(
-            f"{len(data)} attempts with a positive {target} from {first} to {last}, {len(held_out)} of them held out: "
-            "nothing to train on. Check `leap worker joiner`, or widen the window with --window"
+            f"{len(data)} attempts with a positive {target} from {first} to {last}, where {LEAST_ATTEMPTS} are needed: "
+            f"{least_rows()} to judge by and one to train on. Check `leap worker joiner`, or widen the window with "
+            "--window"
         )
-    return Window(first, last, missing, reasons, training, held_out, twin)
+    training, held_out = _split(data, night)
+    return Window(first, last, missing, reasons, data.where(training), data.where(held_out), twin)
 
 
 def _twin(partitions: Partitions, rows: pd.DataFrame, first: date, night: date, target: str) -> Twin:
@@ -96,11 +102,15 @@ def _twin(partitions: Partitions, rows: pd.DataFrame, first: date, night: date, 
     )
 
 
-def _held_out_from(data: Data, night: date) -> int:
-    """First held-out day: the latest days that together have enough attempts, at most a fifth of all."""
-    enough = min(LEAST_HELD_OUT, len(data) // 5)
-    start = day_number(night) - 1
-    if len(data):
-        start = min(start, int(data.rows["submitted_at"].max() // SECONDS_PER_DAY))
-    count = np.bincount(np.maximum(start - data.submitted_day, 0), minlength=1).cumsum()
-    return start - int(np.searchsorted(count, enough))
+def _split(data: Data, night: date) -> tuple[Mask, Mask]:
+    """(n,) attempts to train on and held-out ones: the latest days that together have enough, at most a fifth of all.
+
+    Where the days before them have not as many (the first day of a fleet), the latest attempts are held out.
+    """
+    enough = max(least_rows(), min(LEAST_HELD_OUT, len(data) // 5))
+    latest = min(day_number(night) - 1, int(data.submitted_day.max()))
+    count = np.bincount(np.maximum(latest - data.submitted_day, 0)).cumsum()
+    held_out = data.submitted_day >= latest - int(np.searchsorted(count, enough))
+    if np.count_nonzero(~held_out) < enough:
+        held_out = np.arange(len(data)) >= len(data) - enough
+    return ~held_out, held_out
