@@ -20,7 +20,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 #: Columns of a configuration that every row has; further numbers follow them.
 COLUMNS: tuple[str, ...] = ("accelerators", "batch_per_accelerator", "trainers", "accelerators_per_trainer", "years")
-YEARS = COLUMNS.index("years")
+BATCH, YEARS = COLUMNS.index("batch_per_accelerator"), COLUMNS.index("years")
 DAYS_PER_YEAR = 365.25
 UNSEEN = -1
 
@@ -64,24 +64,30 @@ class Encoding:
         (e,) names of further numeric columns.
     fill
         (e,) value that stands for a missing number.
+    batch
+        (m + 1,) ln batch per accelerator that stands for a missing batch, of each model type and of any other; NaN
+        for a batch of 1, as artifacts without this array were trained.
     """
 
     models: NDArray[np.str_]
     hardware: NDArray[np.str_]
     extras: NDArray[np.str_]
     fill: Floats
+    batch: Floats
 
     def points(self, rows: Rows) -> Points:
-        """Encode rows; numbers that are missing or not positive where they must be are taken as 1."""
-        accelerators, trainers, batch = (_positive(rows[name]) for name in ("accelerators", "trainers", "batch_size"))
+        """Encode rows; accelerators and trainers that are missing or not positive are taken as 1."""
+        accelerators, trainers = (_positive(rows[name], 1.0) for name in ("accelerators", "trainers"))
+        model, hardware = lookup(self.models, rows["model_type"]), lookup(self.hardware, rows["hardware_type"])
+        usual = np.exp(self.batch[model]) * accelerators  # `UNSEEN` is the last of them
+        batch = _positive(rows["batch_size"], np.where(np.isnan(usual), 1.0, usual))
         known = (np.log(accelerators), np.log(batch / accelerators), np.log(trainers), np.log(accelerators / trainers))
         extras = [
             compress(rows[name], fill) if name in rows else np.full(len(batch), fill)
             for name, fill in zip(self.extras.tolist(), self.fill, strict=True)
         ]
-        hardware = lookup(self.hardware, rows["hardware_type"])
         return Points(
-            lookup(self.models, rows["model_type"]),
+            model,
             np.where(hardware == UNSEEN, len(self.hardware), hardware),
             np.column_stack((*known, np.asarray(rows["day"], dtype=float) / DAYS_PER_YEAR, *extras)),
         )
@@ -103,9 +109,14 @@ def lookup(names: NDArray[np.str_], wanted: NDArray[Any]) -> Indices:
     return np.where(names[position] == wanted, position, UNSEEN)
 
 
-def _positive(values: NDArray[Any]) -> Floats:
+def stated(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """(n,) whether a number that must be positive is."""
     numbers = np.asarray(values, dtype=float)
-    return np.where(np.isfinite(numbers) & (numbers > 0), numbers, 1.0)
+    return np.asarray(np.isfinite(numbers) & (numbers > 0))
+
+
+def _positive(values: NDArray[Any], otherwise: Floats | float) -> Floats:
+    return np.where(stated(values), np.asarray(values, dtype=float), otherwise)
 
 
 @dataclass(frozen=True)

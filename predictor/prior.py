@@ -9,14 +9,14 @@ Conditionals of the landmarks as in Snelson and Ghahramani, "Sparse Gaussian pro
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from predictor.jobs import Floats
-from predictor.kernel import UNSEEN, YEARS, Arrays, Encoding, Kernel, Points, Rows, Shared
+from predictor.kernel import BATCH, UNSEEN, YEARS, Arrays, Encoding, Kernel, Points, Rows, Shared, stated
 
 #: What an estimate of the prior rests on.
 SPECIFICATION_ONLY, SIMILAR_JOBS = 0, 1
@@ -37,7 +37,8 @@ class PriorEstimate:
     basis
         `SIMILAR_JOBS` where the model type was trained on, else `SPECIFICATION_ONLY`.
     outside
-        (n, len(OUTSIDE)) bool: model type or hardware type never seen, a number beyond those of the model type.
+        (n, len(OUTSIDE)) bool: model type or hardware type never seen; a number beyond those of the model type, or no
+        batch where its own differed.
     """
 
     mean: Floats
@@ -117,6 +118,10 @@ class Prior:
             low[points.model == model], high[points.model == model] = self.blocks[model].low, self.blocks[model].high
         beyond = (points.x < low - 1e-6) | (points.x > high + 1e-6)
         beyond[:, YEARS] = False
+        missing = np.flatnonzero(~stated(rows["batch_size"]) & (low[:, BATCH] < high[:, BATCH]))
+        if len(missing):
+            beyond[missing, BATCH] = True
+            variance[missing] += self._doubt(points.take(missing), low[missing, BATCH], high[missing, BATCH])
         unseen = points.model == UNSEEN
         return PriorEstimate(
             mean=mean + points.x[:, 0],
@@ -124,6 +129,15 @@ class Prior:
             basis=np.where(unseen, SPECIFICATION_ONLY, SIMILAR_JOBS).astype(np.uint8),
             outside=np.column_stack((unseen, ~self.trained[points.hardware], beyond.any(axis=1))),
         )
+
+    def _doubt(self, points: Points, low: Floats, high: Floats) -> Floats:
+        """(n,) variance that comes of a batch which may be anything within a range, evenly in its logarithm."""
+        ends = []
+        for batch in (low, high):
+            x = points.x.copy()
+            x[:, BATCH] = batch
+            ends.append(self.at(replace(points, x=x))[0])
+        return np.square(ends[1] - ends[0]) / 12
 
     def at(self, points: Points) -> tuple[Floats, Floats]:
         """(n,) mean of ln throughput per accelerator and (n,) variance without noise."""
@@ -167,8 +181,12 @@ class Prior:
         def part(name: str) -> dict[str, NDArray[Any]]:
             return {key.split(".", 1)[1]: array for key, array in stored.items() if key.startswith(f"{name}.")}
 
+        models = len(stored["encoding.models"])
+        encoding = Encoding(**{"batch": np.full(models + 1, np.nan), **part("encoding")})
+        if encoding.batch.shape != (models + 1,):
+            raise ValueError(f"{encoding.batch.shape} batches of {models} model types")
         return cls(
-            encoding=Encoding(**part("encoding")),
+            encoding=encoding,
             kernel=Kernel(**part("kernel")),
             shared=Shared(**part("shared")),
             mean=float(stored["mean"]),

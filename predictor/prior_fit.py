@@ -10,11 +10,11 @@ from threadpoolctl import threadpool_limits
 
 from predictor.blocks import part_of, shared_posterior
 from predictor.jobs import Floats, HardwareTable, Indices
-from predictor.kernel import COLUMNS, Encoding, Rows, compress
+from predictor.kernel import COLUMNS, Encoding, Rows, compress, stated
 from predictor.noise import reweighted
 from predictor.prior import Prior, PriorEstimate
 from predictor.terms import hardware_kernels, kernel_of, terms
-from predictor.units import Units, aggregate
+from predictor.units import Units, aggregate, grouped_median
 from predictor.variances import learn
 from schemas.hardware import SPECIFICATIONS
 
@@ -143,11 +143,17 @@ class StructuredPrior(BaseEstimator):
 def _encode(rows: Rows, hardware: HardwareTable, extras: Sequence[str]) -> Encoding:
     numbers = [compress(rows[name], np.nan) for name in extras]
     present = [values[~np.isnan(values)] for values in numbers]
+    models, model = np.unique(np.asarray(rows["model_type"], dtype=str), return_inverse=True)
+    known = np.flatnonzero(stated(rows["batch_size"]) & stated(rows["accelerators"]))
+    batch = np.log(np.asarray(rows["batch_size"], dtype=float)[known] / rows["accelerators"][known])
+    any_model = np.median(batch) if len(batch) else 0.0
+    of_model = grouped_median(model[known], batch, len(models)) if len(batch) else np.full(len(models), np.nan)
     return Encoding(
-        models=np.unique(np.asarray(rows["model_type"], dtype=str)),
+        models=models,
         hardware=np.union1d(np.array(hardware.names, dtype=str), np.asarray(rows["hardware_type"], dtype=str)),
         extras=np.array(extras, dtype=str),
         fill=np.array([np.median(values) if len(values) else 0.0 for values in present]),
+        batch=np.append(np.where(np.isnan(of_model), any_model, of_model), any_model),
     )
 
 

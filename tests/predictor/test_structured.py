@@ -11,7 +11,7 @@ from predictor.experts import LEVELS, STATISTICS, ExactHistory
 from predictor.gate import BASIS, Gate, evidence, trust
 from predictor.gate_fit import UNTAUGHT, Rehearsal, fit_gate
 from predictor.jobs import Floats, HardwareTable, columns, strings
-from predictor.kernel import Kernel, Points, Rows
+from predictor.kernel import BATCH, Kernel, Points, Rows
 from predictor.keys import hashed
 from predictor.prior import OUTSIDE, Prior
 from predictor.prior_fit import StructuredPrior
@@ -131,6 +131,47 @@ def test_unseen_names_and_numbers_are_flagged(fitted: tuple[StructuredRecipe, Ro
     assert flags["range"][2] and not flags["range"][0]
     assert BASIS[estimate.combined.basis[1]] == "specification only"
     assert np.isfinite(estimate.combined.mean).all() and (estimate.combined.deviation > 0).all()
+
+
+def test_a_missing_batch_is_the_usual_one_of_the_model_type(fitted: tuple[StructuredRecipe, Rows, Floats]) -> None:
+    recipe, _, _ = fitted
+    asked, truth = attempts(300, seed=8)
+    prior = recipe.model_.prior
+    missing = {**asked, "batch_size": np.full(300, np.nan)}
+    points = prior.encoding.points(missing)
+    np.testing.assert_allclose(points.x[:, BATCH], np.log(32.0), atol=1e-9)
+    np.testing.assert_array_equal(points.x[:, 2], prior.encoding.points(asked).x[:, 2])
+    off = np.abs(recipe.estimate(missing).combined.mean - truth)
+    assert np.median(off) < 0.3  # ln 4 times 0.3 lie between the least and the greatest batch
+    stated, unstated = prior.predict(asked), prior.predict(missing)
+    usual = asked["batch_size"] == 32 * asked["accelerators"]
+    assert (unstated.deviation[usual] > 1.2 * stated.deviation[usual]).all()
+    assert unstated.outside[:, OUTSIDE.index("range")].all() and not stated.outside.any()
+
+
+def test_a_model_type_that_never_states_its_batch_is_as_the_window() -> None:
+    rows, y = attempts(300, models=3)
+    silent = rows["model_type"] == "model-0"
+    rows = {**rows, "batch_size": np.where(silent, np.nan, rows["batch_size"])}
+    prior = StructuredPrior(TABLE, steps=2).fit(rows, y).prior_
+    np.testing.assert_allclose(prior.encoding.batch[[0, -1]], np.log(32.0))
+    estimate = prior.predict(rows)
+    assert not estimate.outside[silent].any()
+    assert np.median(np.abs(estimate.mean - y)[silent]) < 0.3
+    nobody = StructuredPrior(TABLE, steps=2).fit({**rows, "batch_size": np.full(300, np.nan)}, y).prior_
+    assert np.isfinite(nobody.predict(rows).mean).all()
+
+
+def test_arrays_of_before_batches_had_medians_take_a_missing_one_for_1(
+    fitted: tuple[StructuredRecipe, Rows, Floats],
+) -> None:
+    recipe, rows, _ = fitted
+    stored = recipe.model_.prior.arrays()
+    of_before = Prior.from_arrays({name: array for name, array in stored.items() if name != "encoding.batch"})
+    missing, one = ({**rows, "batch_size": np.full(900, batch)} for batch in (np.nan, 1.0))
+    np.testing.assert_array_equal(of_before.predict(missing).mean, of_before.predict(one).mean)
+    with pytest.raises(ValueError, match="batches of 6 model types"):
+        Prior.from_arrays({**stored, "encoding.batch": np.zeros(3)})
 
 
 def test_arrays_round_trip_without_pickle(fitted: tuple[StructuredRecipe, Rows, Floats], tmp_path: Path) -> None:
