@@ -37,7 +37,7 @@ class Row(msgspec.Struct, frozen=True):
     seconds
         Time to fit, wall clock.
     error
-        Why it could not be trained, if it could not.
+        Why it could not be trained or judged, if it could not.
     """
 
     recipe: str
@@ -92,8 +92,9 @@ def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path
     vocabulary, imputed = vocabulary_of(training), imputed_of(training)
     features, judged = training.matrix(vocabulary, imputed), held_out.matrix(vocabulary, imputed)
     measured = np.exp(held_out.y)
-    known = ~np.isnan(held_out.pairs.found["family"][:, 0])
-    rows, models = [], {}
+    group, known = basis(held_out.pairs), ~np.isnan(held_out.pairs.found["family"][:, 0])
+    rows: list[Row] = []
+    found: dict[str, tuple[Floats, Interval]] = {}
     for name in recipes:
         started = time.monotonic()
         place = folder / name
@@ -102,12 +103,15 @@ def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path
             recipe = RECIPES[name](n_jobs)
             recipe.fit(training, features)
             recipe.save(place)
-            model = load_model(place, features.shape[1])
-            predicted = np.exp(model.predict(held_out.pairs, judged).mean)
+            prediction = load_model(place, features.shape[1]).predict(held_out.pairs, judged)
+            if missing := np.count_nonzero(~np.isfinite(prediction.mean)):
+                raise ValueError(f"{missing} of {len(measured)} predictions are not finite")
+            interval = calibrate(held_out.y, prediction.mean, prediction.spread, group)
         except Exception as error:
             log.exception("recipe failed", recipe=name)
             rows.append(Row(name, time.monotonic() - started, error=f"{type(error).__name__}: {error}"[:500]))
             continue
+        predicted = np.exp(prediction.mean)
         row = Row(
             recipe=name,
             seconds=round(time.monotonic() - started, 1),
@@ -117,12 +121,11 @@ def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path
         )
         log.info("recipe trained", recipe=name, seconds=row.seconds, **_brief(row))
         rows.append(row)
-        models[name] = model
-    if not models:
+        found[name] = predicted, interval
+    if not found:
         raise RuntimeError(f"no recipe could be trained: {'; '.join(f'{row.recipe}: {row.error}' for row in rows)}")
     champion = max((row for row in rows if row.all), key=_merit)
-    prediction = models[champion.recipe].predict(held_out.pairs, judged)
-    predicted = np.exp(prediction.mean)
+    predicted, interval = found[champion.recipe]
     looked_up = LookupTable.learn(training.rows, np.exp(training.y)).predict(held_out.rows)
     covered = ~np.isnan(looked_up)
     chain = ChainOfMedians().fit(_columns(training), training.y)
@@ -132,7 +135,7 @@ def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path
         table=rows,
         champion=champion,
         folder=folder / champion.recipe,
-        interval=calibrate(held_out.y, prediction.mean, prediction.spread, basis(held_out.pairs)),
+        interval=interval,
         ranges=ranges_of(features, matrix.names(vocabulary)),
         lookup=scores(looked_up, measured),
         champion_on_lookup=scores(predicted[covered], measured[covered]),

@@ -1,0 +1,77 @@
+"""The comparison: what becomes of a recipe that cannot be judged."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from predictor.features.matrix import Matrix, Pairs
+from predictor.jobs import HardwareTable
+from predictor.model import Prediction
+from retrainer import compare as comparing
+from retrainer.compare import Comparison, compare
+from retrainer.partitions import Partitions
+from retrainer.recipes import RECIPES
+from retrainer.training import Data
+from retrainer.window import Window, open_window
+from schemas.events import THROUGHPUT
+from tests.artifacts import NIGHT, past
+from tests.builders import CATALOG
+
+
+class Fake:
+    """A recipe that learns nothing, and the model that is read back: every pair gets the same."""
+
+    def __init__(self, mean: float, spread: float | None = None) -> None:
+        self.mean, self.spread = mean, spread
+
+    def fit(self, data: Data, features: Matrix) -> None:
+        """See :class:`retrainer.recipes.Recipe`."""
+
+    def save(self, folder: Path) -> None:
+        """See :class:`retrainer.recipes.Recipe`."""
+
+    def predict(self, pairs: Pairs, matrix: Matrix) -> Prediction:
+        """See :class:`predictor.model.Model`."""
+        mean, spread = (None if value is None else np.full(len(matrix), value) for value in (self.mean, self.spread))
+        assert mean is not None
+        return Prediction(mean, spread)
+
+
+@pytest.fixture
+def window(tmp_path: Path) -> Window:
+    partitions = Partitions(tmp_path / "partitions")
+    partitions.absorb(past(10, 4))
+    return open_window(partitions, NIGHT, 30, HardwareTable(CATALOG), THROUGHPUT)
+
+
+def compared(window: Window, folder: Path, fakes: dict[str, Fake], monkeypatch: pytest.MonkeyPatch) -> Comparison:
+    for name, fake in fakes.items():
+        monkeypatch.setitem(RECIPES, name, lambda n_jobs, fake=fake: fake)
+    monkeypatch.setattr(comparing, "load_model", lambda place, features: fakes[place.name])
+    return compare(window.training, window.held_out, tuple(fakes), folder, 1)
+
+
+@pytest.mark.parametrize(
+    ("fake", "error"),
+    [
+        (Fake(np.nan), "ValueError: 8 of 8 predictions are not finite"),
+        (Fake(5.0, spread=0.0), "ValueError: a predicted spread is zero, negative or missing"),
+        (Fake(5.0, spread=np.nan), "ValueError: a predicted spread is zero, negative or missing"),
+    ],
+)
+def test_a_recipe_that_cannot_be_judged_is_a_row_and_the_others_go_on(
+    window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake: Fake, error: str
+) -> None:
+    found = compared(window, tmp_path / "recipes", {"broken": fake, "sound": Fake(-99.0, spread=1.0)}, monkeypatch)
+    broken, sound = found.table
+    assert (broken.all, (broken.error or "").startswith(error)) == (None, True)
+    assert (found.champion, found.folder.name) == (sound, "sound")
+    np.testing.assert_allclose(found.predicted, np.exp(-99.0))
+
+
+def test_where_none_can_be_judged_it_says_why_of_each(
+    window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(RuntimeError, match="no recipe could be trained: broken: ValueError: 8 of 8 predictions"):
+        compared(window, tmp_path / "recipes", {"broken": Fake(np.nan)}, monkeypatch)
