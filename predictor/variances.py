@@ -28,6 +28,8 @@ EXPECTED_NOISE, NOISE_DEVIATION = 1e-3, 2.5
 BOUNDS = (-14.0, 4.0)
 #: Times that the noise of each configuration is taken anew, and steps to that.
 REWEIGHTINGS, STEPS = 2, 3
+#: Shares of the trace that are added one after another to a covariance that has no root.
+JITTER = (0.0, 1e-8, 1e-6, 1e-4)
 
 
 def learn(
@@ -56,10 +58,7 @@ def learn(
 
     def objective(logs: Floats) -> tuple[float, Floats]:
         off = (logs - expected) / deviation
-        try:
-            loss, gradient = likelihood(np.exp(logs))
-        except LinAlgError:  # float32 sums: not positive definite once the noise is all but gone
-            return 1e10, np.zeros_like(logs)
+        loss, gradient = likelihood(np.exp(logs))
         return loss + float(off @ off) / 2, gradient * np.exp(logs) + off / deviation
 
     logs = expected if start is None else np.log(start)
@@ -176,7 +175,7 @@ class _Likelihood:
         for group in self._groups:
             covariance = (own @ group.stack).reshape(len(group.y), -1).astype(float)
             covariance[np.diag_indices_from(covariance)] += group.noises @ variances[-2:] * group.scale
-            lower = cholesky(covariance, lower=True)
+            lower = _root(covariance)
             inverse = dpotri(lower, lower=1)[0]
             inverse = np.tril(inverse) + np.tril(inverse, -1).T
             one = _Solved(inverse, inverse @ group.shared, inverse @ group.y)
@@ -189,6 +188,18 @@ class _Likelihood:
         weights = posterior @ moment
         loss += float(np.linalg.slogdet(inner)[1] - moment @ weights) / 2
         return _Whole(loss, solved, precision, moment, weights, posterior)
+
+
+def _root(covariance: Floats) -> Floats:
+    """Lower triangular root; a sum in float32 that has none, the noise being all but gone, is given more of it."""
+    trace = np.trace(covariance)
+    for share in JITTER:
+        covariance[np.diag_indices_from(covariance)] += share * trace
+        try:
+            return np.asarray(cholesky(covariance, lower=True))
+        except LinAlgError:
+            continue
+    raise LinAlgError("covariance without a root")
 
 
 def _matrix(

@@ -195,6 +195,19 @@ def test_few_rows_are_enough(count: int) -> None:
     assert np.isfinite(estimate.combined.mean).all() and (estimate.combined.deviation > 0).all()
 
 
+@pytest.mark.parametrize(("noise", "constant"), [(0.0, True), (0.0, False), (1e-3, True), (1e-3, False)])
+def test_next_to_no_noise_is_learned_from(noise: float, constant: bool) -> None:
+    rows, _ = attempts(600, models=3)
+    speed = np.array([SPEED[name] for name in rows["hardware_type"].tolist()])
+    truth = (
+        np.full(600, 4.0) if constant else speed + 0.9 * np.log(rows["accelerators"]) + 0.3 * np.log(rows["batch_size"])
+    )
+    y = truth + noise * np.random.default_rng(1).standard_normal(600)
+    estimate = StructuredRecipe(TABLE).fit(rows, y).estimate(rows)
+    assert np.median(np.abs(estimate.combined.mean - truth)) < 0.02
+    assert (estimate.combined.deviation > 0).all() and np.isfinite(estimate.combined.deviation).all()
+
+
 @pytest.mark.parametrize("count", [50, 300])
 def test_the_first_days_are_predicted_better_than_by_the_chain_of_medians(count: int) -> None:
     rows, y = attempts(count, days=2)
