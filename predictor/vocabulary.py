@@ -2,7 +2,8 @@
 
 A name's code is its rank by mean ln throughput, so that one split separates fast from slow names however
 many there are (histogram trees refuse more than 255 categories). A name that was not in the window is
-flagged: it is never silently the same as a missing one.
+flagged: it is never silently the same as a missing one. Of the launcher's own strings a rare one is as good
+as unseen: ranked by the few rows that have it, it would tell the trees what those rows reached.
 """
 
 from collections import Counter
@@ -20,6 +21,10 @@ from predictor.jobs import NAMES, Floats, HardwareTable, Indices, Jobs, Names, s
 MODEL_TYPE, HARDWARE_TYPE, VENDOR = "model_type", "hardware_type", "vendor"
 FIELDS: tuple[str, ...] = (MODEL_TYPE, HARDWARE_TYPE, VENDOR, *NAMES)
 MAX_EXTRA = 16
+#: Codes of one field; the names that most rows have.
+MAX_CODES = 1024
+#: Rows that a string of the launcher needs for a code, as a leaf of the trees does; in a small window 5% of its rows.
+MIN_ROWS, MIN_SHARE = 20, 0.05
 
 Codes = dict[str, int]
 
@@ -32,7 +37,8 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     codes
         Field to (name to code); codes run from 0.
     extra_numbers, extra_names
-        The launcher's free fields that at least 1% of the window has, most frequent first.
+        The launcher's free fields that at least 1% of the window has, most frequent first; of strings those
+        whose codes cover half of the rows that state one, so that no run id is among them.
     """
 
     codes: dict[str, Codes] = {}
@@ -89,13 +95,24 @@ def learn(jobs: Jobs, table: HardwareTable, hardware: Indices, y: Floats) -> Voc
     for extra in jobs.extra:
         counts.update((name, str if isinstance(value, str) else float) for name, value in extra.items())
     frequent = [key for key, count in counts.most_common() if count >= max(1, len(jobs) // 100)]
-    extra_numbers = tuple(name for name, kind in frequent if kind is float)[:MAX_EXTRA]
-    extra_names = tuple(name for name, kind in frequent if kind is str)[:MAX_EXTRA]
-    columns = [*_columns(jobs, extra_names), (HARDWARE_TYPE, table.names[hardware]), (VENDOR, table.vendor[hardware])]
+    types = ((MODEL_TYPE, jobs.model_type), (HARDWARE_TYPE, table.names[hardware]), (VENDOR, table.vendor[hardware]))
+    codes = {field: _rank(values, y, 1) for field, values in types}
+    least = max(2, min(MIN_ROWS, int(MIN_SHARE * len(jobs))))
+    codes |= {name: _rank(jobs.names[:, column], y, least) for column, name in enumerate(NAMES)}
+    extra_names: list[str] = []
+    # Each is a pass over the window: of many that are all run ids not every one is looked at.
+    for name in [name for name, kind in frequent if kind is str][: 4 * MAX_EXTRA]:
+        if len(extra_names) == MAX_EXTRA:
+            break
+        values = _free(jobs, name)
+        found = _rank(values, y, least)
+        if 2 * sum(value in found for value in values) >= counts[name, str]:
+            codes[f"extra_{name}"] = found
+            extra_names.append(name)
     return Vocabulary(
-        codes={field: _rank(values, y) for field, values in columns},
-        extra_numbers=extra_numbers,
-        extra_names=extra_names,
+        codes=codes,
+        extra_numbers=tuple(name for name, kind in frequent if kind is float)[:MAX_EXTRA],
+        extra_names=tuple(extra_names),
     )
 
 
@@ -104,19 +121,22 @@ def _columns(jobs: Jobs, extra_names: tuple[str, ...]) -> Iterable[tuple[str, Na
     for column, name in enumerate(NAMES):
         yield name, jobs.names[:, column]
     for name in extra_names:
-        values = [extra.get(name) for extra in jobs.extra]
-        yield f"extra_{name}", strings([value if isinstance(value, str) else None for value in values])
+        yield f"extra_{name}", _free(jobs, name)
 
 
-def _rank(values: Names, y: Floats) -> Codes:
-    """Name to its rank by mean of y, ties by name."""
-    sums: dict[str, list[float]] = {}
+def _free(jobs: Jobs, name: str) -> Names:
+    values = [extra.get(name) for extra in jobs.extra]
+    return strings([value if isinstance(value, str) else None for value in values])
+
+
+def _rank(values: Names, y: Floats, least: int) -> Codes:
+    """Name to its rank by mean of y, ties by name; of the most frequent names, those that `least` rows have."""
+    counts = Counter(value for value in values if value is not None)
+    sums = {name: 0.0 for name, count in counts.most_common(MAX_CODES) if count >= least}
     for value, target in zip(values, y, strict=True):
-        if value is not None:
-            total = sums.setdefault(value, [0.0, 0.0])
-            total[0] += target
-            total[1] += 1.0
-    ranked = sorted(sums, key=lambda name: (sums[name][0] / sums[name][1], name))
+        if value in sums:
+            sums[value] += target
+    ranked = sorted(sums, key=lambda name: (sums[name] / counts[name], name))
     return {name: code for code, name in enumerate(ranked)}
 
 

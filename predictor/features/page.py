@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from predictor.features import architecture, configuration, hardware, history, ratios
 from predictor.features.described import Described
-from predictor.vocabulary import MAX_EXTRA, Vocabulary
+from predictor.vocabulary import MAX_CODES, MAX_EXTRA, MIN_ROWS, Vocabulary
 from schemas.hardware import SPECIFICATIONS
 
 _HEAD = """\
@@ -28,7 +28,7 @@ _SPECIFICATION_UNITS = {
 }
 _NAMES = {
     "code": "rank of the name by mean ln throughput in the training window",
-    "unseen": "1 if the name was not in the training window, else 0",
+    "unseen": "1 if the name has no code, else 0",
 }
 
 
@@ -62,8 +62,11 @@ def page() -> str:
             ),
             _section(
                 "Names (names)",
-                f"And the same of each free string in `extra`; free numbers are taken as they are. At most "
-                f"{2 * MAX_EXTRA} of them, those that 1% of the window has.",
+                "And the same of each free string in `extra`; free numbers are taken as they are. At most "
+                f"{2 * MAX_EXTRA} of them, those that 1% of the window has. The {MAX_CODES:,} most frequent names of a "
+                "field have codes; of the launcher's own strings (`precision`, `optimizer`, `sharding`, `extra`) only "
+                f"those that {MIN_ROWS} rows of the window have (5% of a smaller window), and of `extra` only fields "
+                "that mostly have such strings: an id of the run is none.",
                 _names(),
             ),
         ]
