@@ -20,6 +20,8 @@ from schemas.hardware import SPECIFICATIONS
 
 #: Configurations of a model type, on average, that variances are learned from.
 LEAST_OF_A_MODEL = 20
+#: Most of one model type: memory grows with their square (0.3 GB at 1,000), time with their cube.
+MOST_OF_A_MODEL = 1000
 
 
 class StructuredPrior(BaseEstimator):
@@ -178,7 +180,10 @@ def _tables(hardware: HardwareTable, encoding: Encoding) -> dict[str, Floats]:
 
 
 def _sample(units: Units, most: int) -> Indices:
-    """At most `most` units: as many of each of some model types as can be, so that few are not told from many."""
+    """At most `most` units: as many of each of some model types as can be, so that few are not told from many.
+
+    Those have `MOST_OF_A_MODEL` at most.
+    """
     shuffle = np.random.default_rng(0).permutation(len(units.y))
     model = units.points.model[shuffle]
     names, code = np.unique(model, return_inverse=True)
@@ -187,4 +192,4 @@ def _sample(units: Units, most: int) -> Indices:
     nth[ordered] = np.arange(len(code)) - np.searchsorted(code[ordered], code[ordered])
     drawn = np.random.default_rng(1).permutation(len(names)) < max(1, most // LEAST_OF_A_MODEL)
     order = np.lexsort((nth, ~drawn[code]))[:most]
-    return np.sort(shuffle[order[drawn[code[order]]]])
+    return np.sort(shuffle[order[drawn[code[order]] & (nth[order] < MOST_OF_A_MODEL)]])

@@ -14,11 +14,11 @@ from predictor.jobs import Floats, HardwareTable, columns, strings
 from predictor.kernel import BATCH, Kernel, Points, Rows
 from predictor.keys import hashed
 from predictor.prior import OUTSIDE, Prior
-from predictor.prior_fit import StructuredPrior
+from predictor.prior_fit import MOST_OF_A_MODEL, StructuredPrior, _sample
 from predictor.structured import Structured, rows_of
 from predictor.structured_fit import StructuredRecipe, fold_of
 from predictor.terms import Term, kernel_of
-from predictor.units import aggregate, codes, grouped_median
+from predictor.units import Units, aggregate, codes, grouped_median
 from retrainer.chain import ChainOfMedians
 from schemas.hardware import load_catalog
 from tests.builders import MODEL, submission
@@ -228,6 +228,13 @@ def test_hundreds_of_model_types_and_a_number_that_nobody_states() -> None:
     np.testing.assert_array_equal(estimate.outside[:, OUTSIDE.index("model type")], ~seen)
     assert np.isfinite(estimate.mean).all()
     assert np.median(np.abs(estimate.mean - truth)[seen]) < 0.3  # 1.5 lie between one kind of model and the next
+
+
+def test_variances_are_learned_from_so_many_of_a_model_type() -> None:
+    model = np.repeat([0, 1, 2], [3000, 700, 5])
+    points = Points(model, np.zeros(len(model), dtype=np.intp), np.zeros((len(model), 5)))
+    chosen = _sample(Units(points, np.zeros(len(model)), np.ones(len(model)), np.arange(len(model))), 4000)
+    assert np.bincount(model[chosen]).tolist() == [MOST_OF_A_MODEL, 700, 5]
 
 
 def test_out_of_fold_prior_does_not_see_its_family() -> None:
