@@ -1,0 +1,76 @@
+"""Classes of operators are those that Leap's own describers write."""
+
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+import pytest
+
+from predictor.describe import onnx_flops, torch_module
+from predictor.describe.config import FAMILIES
+from predictor.describe.graph import Graph
+from predictor.features.architecture import CLASSES, OTHER, operator_class, summary
+from schemas.launch import ModelDefinition, Operator
+
+REDUCTIONS = {schema.name for schema in onnx.defs.get_all_schemas() if schema.name.startswith("Reduce")}
+WITH_FORMULA = {*onnx_flops._FORMULAS, *onnx_flops._NORMS, *onnx_flops._POOLS, *onnx_flops._READS_ALL, *REDUCTIONS}
+
+
+@pytest.mark.parametrize("op_type", sorted(WITH_FORMULA))
+def test_what_has_a_formula_has_a_class(op_type: str) -> None:
+    assert operator_class(onnx_flops.kind(op_type, False)) != OTHER
+
+
+def test_norms_and_products_have_the_class_of_their_formula() -> None:
+    of: dict[str, set[Callable[..., Any]]] = {
+        "matmul": {onnx_flops._matmul, onnx_flops._gemm, onnx_flops._einsum},
+        "conv": {onnx_flops._conv, onnx_flops._conv_transpose},
+        "recurrent": {onnx_flops._recurrent},
+        "attention": {onnx_flops._attend},
+    }
+    for op_type, formula in onnx_flops._FORMULAS.items():
+        assert formula in of[operator_class(op_type)], op_type
+    assert {operator_class(op_type) for op_type in onnx_flops._NORMS} == {"norm"}
+
+
+def test_kinds_of_traced_modules_have_a_class() -> None:
+    assert OTHER not in {operator_class(kind) for kind in torch_module.KINDS.values()}
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_kinds_of_configurations_have_a_class(name: str) -> None:
+    family = FAMILIES[name]()
+    graph = Graph(name, "fp32")
+    family.build(graph, family.HEADS[0], 2, family.size.usual)
+    assert OTHER not in {operator_class(operator.kind) for operator in graph.definition().operators}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ("Pow LeakyRelu HardSwish HardSigmoid PRelu Swish Mish Elu Softplus", "elementwise"),
+        ("LogSoftmax Neg Max Where Reciprocal ReduceMean TopK", "elementwise"),
+        ("_log_softmax native_dropout rsqrt leaky_relu hardtanh mean _adaptive_avg_pool2d clamp", "elementwise"),
+        ("_embedding_bag _embedding_bag_forward_only EmbeddingBag embedding_lookup", "embedding"),
+        ("mv addmv dot baddbmm", "matmul"),
+        ("layer_norm rms_norm RMSNorm native_layer_norm _fused_rms_norm", "norm"),
+        ("_scaled_dot_product_flash_attention MultiHeadAttention", "attention"),
+        ("mkldnn_rnn_layer", "recurrent"),
+        ("Reshape view permute NonMaxSuppression", OTHER),
+    ],
+)
+def test_other_kinds(kinds: str, expected: str) -> None:
+    assert {kind: operator_class(kind) for kind in kinds.split()} == dict.fromkeys(kinds.split(), expected)
+
+
+def test_a_kind_is_of_one_class() -> None:
+    every = [kind for kinds in CLASSES.values() for kind in kinds]
+    assert len(every) == len(set(every))
+    assert all(kind == kind.lower().replace("_", "") for kind in every)
+
+
+def test_tables_of_an_embedding_bag_are_tables() -> None:
+    """Placement counts half the bytes of this share."""
+    bag = Operator(kind="_embedding_bag_forward_only", shape=(16,), parameters=300)
+    values = summary(ModelDefinition(operators=(bag, Operator(kind="matmul", shape=(4,), parameters=100))))
+    assert (values["embedding_operators"], values["embedding_parameter_share"]) == (1, 0.75)
