@@ -25,6 +25,10 @@ class Fake:
     def __init__(self, mean: float, spread: float | None = None) -> None:
         self.mean, self.spread = mean, spread
 
+    def build(self, n_jobs: int) -> "Fake":
+        """See `RECIPES`."""
+        return self
+
     def fit(self, data: Data, features: Matrix) -> None:
         """See :class:`retrainer.recipes.Recipe`."""
 
@@ -47,7 +51,7 @@ def window(tmp_path: Path) -> Window:
 
 def compared(window: Window, folder: Path, fakes: dict[str, Fake], monkeypatch: pytest.MonkeyPatch) -> Comparison:
     for name, fake in fakes.items():
-        monkeypatch.setitem(RECIPES, name, lambda n_jobs, fake=fake: fake)
+        monkeypatch.setitem(RECIPES, name, fake.build)
     monkeypatch.setattr(comparing, "load_model", lambda place, features: fakes[place.name])
     return compare(window.training, window.held_out, tuple(fakes), folder, 1)
 
