@@ -33,7 +33,9 @@ class PriorEstimate:
     mean
         ln throughput, samples/s.
     deviation
-        Its standard deviation, noise of one configuration included.
+        Its standard deviation, noise of one configuration included. From `Structured.estimate`, where the family is
+        known: that of its process and noise alone, whose variances were learned from what the prior missed; far from
+        all that the family ran the prior's own may be greater.
     basis
         `SIMILAR_JOBS` where the model type was trained on, else `SPECIFICATION_ONLY`.
     outside
