@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -186,8 +186,10 @@ class Night:
                 decision = promotion.decide(comparison, served, measured, found.pointer, plan.margin, doubts)
                 reason = decision.reason if plan.promote else f"trial run; otherwise: {decision.reason}"
 
+                learned = replace(window, held_out=window.unseen)  # what is published takes in all outcomes
+
                 def release(about: Manifest, model: Path, promoted: bool) -> str:
-                    made = publish.write(about, model, window, snapshot, self._catalog, folder / "artifacts")
+                    made = publish.write(about, model, learned, snapshot, self._catalog, folder / "artifacts")
                     if self._key is not None:
                         self._key.sign_folder(made)
                     self._store.add(plan.target, made)

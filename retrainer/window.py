@@ -42,7 +42,9 @@ class Window:
     doubts
         Why its rows are not to be trusted, if they are not.
     training, held_out
-        Attempts submitted before and on the held-out days.
+        Attempts that had finished before the first held-out one could be launched, and those held out.
+    unseen
+        All that training did not see: the held-out, and those that were still running then.
     twin
         Offline statistics over everything that has finished.
     """
@@ -53,6 +55,7 @@ class Window:
     doubts: tuple[str, ...]
     training: Data
     held_out: Data
+    unseen: Data
     twin: Twin
 
 
@@ -89,7 +92,8 @@ def open_window(
             "--window"
         )
     training, held_out = _split(data, night)
-    return Window(first, last, missing, reasons, data.where(training), data.where(held_out), twin)
+    unseen = data.where(~training)
+    return Window(first, last, missing, reasons, data.where(training), data.where(held_out), unseen, twin)
 
 
 def _twin(partitions: Partitions, rows: pd.DataFrame, first: date, night: date, target: str) -> Twin:
@@ -105,12 +109,18 @@ def _twin(partitions: Partitions, rows: pd.DataFrame, first: date, night: date, 
 def _split(data: Data, night: date) -> tuple[Mask, Mask]:
     """(n,) attempts to train on and held-out ones: the latest days that together have enough, at most a fifth of all.
 
-    Where the days before them have not as many (the first day of a fleet), the latest attempts are held out.
+    What had not finished by the midnight before them is neither. Where too few had finished by then (the first day of
+    a fleet), the latest attempts are held out; where too few had finished before those, all earlier are trained on.
     """
+    finished = data.rows["finished_at"].to_numpy(float)
     enough = max(least_rows(), min(LEAST_HELD_OUT, len(data) // 5))
     latest = min(day_number(night) - 1, int(data.submitted_day.max()))
     count = np.bincount(np.maximum(latest - data.submitted_day, 0)).cumsum()
-    held_out = data.submitted_day >= latest - int(np.searchsorted(count, enough))
-    if np.count_nonzero(~held_out) < enough:
-        held_out = np.arange(len(data)) >= len(data) - enough
-    return ~held_out, held_out
+    start = latest - int(np.searchsorted(count, enough))
+    held_out = data.submitted_day >= start
+    training = ~held_out & (finished < start * SECONDS_PER_DAY)
+    if np.count_nonzero(training) >= enough:
+        return training, held_out
+    held_out = np.arange(len(data)) >= len(data) - enough
+    training = ~held_out & (finished < data.pairs.jobs.submitted_at[-enough])
+    return training if np.count_nonzero(training) >= enough else ~held_out, held_out

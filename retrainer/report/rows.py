@@ -107,7 +107,7 @@ def of_night(partitions: Partitions, store: ArtifactStore, target: str, night: d
         report=report,
         nights=tuple(one for name in names if (one := _report(partitions, name)).night <= report.night),
         held_out=held_out,
-        window=pd.concat([window.training.rows, held_out.rows], ignore_index=True),
+        window=pd.concat([window.training.rows, window.unseen.rows]).sort_values("submitted_at", ignore_index=True),
         artifact=artifact,
     )
 
