@@ -61,8 +61,8 @@ class BinnedCascade(RegressorMixin, BaseEstimator):
     ----------
     experts_ : list of BoostedTrees
         One per bin.
-    classifier_ : HistGradientBoostingClassifier or None
-        Predicts the bin; None with a single bin. Its feature indices count within `classifier_columns_`.
+    classifier_ : HistGradientBoostingClassifier
+        Predicts the bin; not asked with a single bin. Its feature indices count within `classifier_columns_`.
     n_bins_ : int
         Bins there are: fewer than `n_bins` when a bin would have less than two leaves' worth of rows, when
         equal targets fill several bins, when a bin loses its rows to others, or when all its rows are among
