@@ -1,12 +1,25 @@
+import random
+import re
 import signal
 import subprocess
 import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from schemas.topics import COMPLETED
+from schemas.codec import encode
+from schemas.topics import COMPLETED, load_topics
+from streams.embedded import embedded_pair, free_port
 from streams.kafka import CheckedProducer
 from streams.settings import Settings
+from streams.topics import ensure_topics
+from tests.proxy import Proxy
+from tests.streams.test_history_worker import completed, send
 
 WORKER = """
 import os, sys, time
@@ -71,3 +84,47 @@ def test_a_worker_that_is_stuck_ends_with_an_error(topics: Settings, how: str) -
     worker = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert worker.returncode == 1
     assert "StuckError: w: no progress before the end of" in worker.stderr
+
+
+@pytest.mark.parametrize("broker", ["up", "killed"])
+def test_within_10_s_of_sigterm_a_worker_has_ended(settings: Settings, tmp_path: Path, broker: str) -> None:
+    """With a batch in hand that the store does not answer: nothing takes longer."""
+    host, port = settings.redis_url.removeprefix("redis://").removesuffix("/0").split(":")
+    with Proxy(host, int(port)) as proxy, ExitStack() as pair, (tmp_path / "log").open("w") as log:
+        own = pair.enter_context(embedded_pair(tmp_path / "own")).environment()
+        settings = replace(settings, kafka=Settings.from_environment(own).kafka, metrics_port=free_port())
+        ensure_topics(settings, load_topics().values())
+        environment = settings.to_environment() | {"LEAP_REDIS_URL": f"redis://127.0.0.1:{proxy.port}/0"}
+        environment |= {"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
+        command = [sys.executable, "-m", "leap", "worker", "history"]
+        worker = subprocess.Popen(command, env=environment, stderr=log)
+        try:
+            until(lambda: "partitions assigned" in (tmp_path / "log").read_text())
+            proxy.delay_s = 60.0
+            send(settings, [encode(completed(number, random.Random(number))) for number in range(100)])
+            until(lambda: in_hand(settings.metrics_port))
+            if broker == "killed":
+                pair.close()
+            begun = time.monotonic()
+            worker.send_signal(signal.SIGTERM)
+            status = worker.wait(60)
+            took = time.monotonic() - begun
+        finally:
+            worker.kill()
+            worker.wait()
+        assert took < 10
+        assert status == 1 and "stopped in the middle of a batch" in (tmp_path / "log").read_text()
+
+
+def in_hand(port: int) -> bool:
+    """Whether a worker says that it has a batch."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        begun = re.search(r'leap_batch_begun_timestamp_seconds{worker="history"} (.*)', answer.read().decode())
+    return begun is not None and float(begun[1]) > 0
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
