@@ -1,13 +1,17 @@
 """A message as workers see it, and the wish to see some again."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+import structlog
+from confluent_kafka import KafkaError
 from confluent_kafka import Message as RawMessage
 
 from streams.progress import Partition
 from streams.tracing import Headers, carried
+
+log = structlog.get_logger(__name__)
 
 #: How far the clocks of a launcher and of whoever wrote its message may differ.
 AHEAD = timedelta(days=1)
@@ -51,13 +55,28 @@ class Message(NamedTuple):
 
     @classmethod
     def of(cls, raw: RawMessage, topic_id: str, position: int) -> "Message":
-        """Read what the client holds."""
+        """Read what the client holds; what it could not unpack has no value."""
         topic, partition, offset = raw.topic(), raw.partition(), raw.offset()
         assert topic is not None and partition is not None and offset is not None
-        headers = raw.headers()
-        trace = carried(headers.items() if isinstance(headers, dict) else headers)
         at = raw.timestamp()[1]
+        if (error := raw.error()) is not None:  # one that cannot be unpacked
+            log.warning("no message to read", topic=topic, partition=partition, offset=offset, error=error.str())
+            return cls(topic, topic_id, partition, offset, None, None, at, position)
+        trace = carried(_headers(raw))
         return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), at, position, trace)
+
+
+def unreadable(error: KafkaError) -> bool:
+    """Tell whether an error is of what stands at one offset: whoever asks again is told so again."""
+    return error.code() in (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)
+
+
+def _headers(raw: RawMessage) -> Iterable[tuple[str, str | bytes | None]]:
+    try:
+        headers = raw.headers()
+    except SystemError:  # a name is not UTF-8; asked once more, the client would give what is no object
+        return ()
+    return headers.items() if isinstance(headers, dict) else headers or ()
 
 
 class Rewind(Exception):

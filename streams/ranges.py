@@ -9,7 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka import Message as RawMessage
 
 from streams.kafka import consumer_config
-from streams.message import Message
+from streams.message import Message, unreadable
 from streams.settings import Settings
 from streams.topics import TopicError, topic_ids
 
@@ -32,7 +32,8 @@ def read_range(
 
     The end of a partition is what its first fetch reports, or the end-of-partition event where a
     transaction's marker comes last. Times need not ascend, so `end` only filters. A broker that answers 0 to
-    every question for a time costs a longer read and no message.
+    every question for a time costs a longer read and no message. What cannot be unpacked has no time: it
+    is left out.
 
     Parameters
     ----------
@@ -78,6 +79,8 @@ def read_range(
                     del open_partitions[number]
                     continue
                 offset = raw.offset() or 0
+                if raw.error() is not None:
+                    consumer.seek(TopicPartition(topic, number, offset + 1))
                 message = Message.of(raw, topic_id, positions.get(number, offset if first else 0))
                 positions[number] = offset + 1
                 if number not in ends:
@@ -121,7 +124,7 @@ def _offsets_for_times(consumer: Consumer, asked: list[TopicPartition]) -> list[
 
 def _at_end(raw: RawMessage) -> bool:
     error = raw.error()
-    if error is None:
+    if error is None or unreadable(error):
         return False
     if error.code() == KafkaError._PARTITION_EOF:
         return True

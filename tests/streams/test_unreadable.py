@@ -1,0 +1,70 @@
+"""Messages that the client itself cannot read: they stop no worker, and the others are not lost."""
+
+import os
+import subprocess
+import sys
+
+from confluent_kafka import Producer
+
+from schemas.codec import decode
+from schemas.events import DeadLetter
+from schemas.topics import COMPLETED, DEAD_LETTERS
+from streams.consume import BatchLoop, Message
+from streams.history import history_loop
+from streams.kafka import producer_config
+from streams.ranges import read_range
+from streams.settings import Settings
+
+# Another language's client writes any bytes as a header's name; of Python's only this one can be made to, and only
+# without its compiled parts.
+STRANGE_HEADER = """
+import asyncio, sys
+from aiokafka import AIOKafkaProducer
+
+class NotUtf8(str):
+    def encode(self, *how):
+        return bytes([255, 254])
+
+async def send(servers, topic):
+    async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
+        await producer.send_and_wait(topic, b"strange", partition=0, headers=[(NotUtf8("x"), b"")])
+
+asyncio.run(send(*sys.argv[1:]))
+"""
+# More than the client unpacks; 9 kB on the wire.
+BOMB = bytes(100 * 2**20)
+LARGE = {"compression.type": "zstd", "message.max.bytes": 10**9, "queue.buffering.max.kbytes": 2**20}
+
+
+def send(settings: Settings, value: bytes, **configuration: object) -> None:
+    producer = Producer(producer_config(settings) | configuration)
+    producer.produce(settings.topic(COMPLETED), value, partition=0)
+    assert producer.flush(60) == 0
+
+
+def read_all(settings: Settings) -> list[Message]:
+    found: list[Message] = []
+    BatchLoop(settings, "any", [settings.topic(COMPLETED)], found.extend).run(until_end=True)
+    return found
+
+
+def test_a_header_whose_name_is_no_text_is_none(topics: Settings) -> None:
+    command = [sys.executable, "-c", STRANGE_HEADER, topics.bootstrap_servers, topics.topic(COMPLETED)]
+    subprocess.run(command, env=os.environ | {"AIOKAFKA_NO_EXTENSIONS": "1"}, check=True)
+    send(topics, b"after")
+    assert [(one.value, one.trace) for one in read_all(topics)] == [(b"strange", ()), (b"after", ())]
+    assert [one.value for one in read_range(topics, topics.topic(COMPLETED))] == [b"strange", b"after"]
+
+
+def test_what_cannot_be_unpacked_is_a_dead_letter_without_value(topics: Settings) -> None:
+    send(topics, b"before")
+    send(topics, BOMB, **LARGE)
+    send(topics, b"after")
+    found = read_all(topics)
+    assert [(one.offset, one.position, one.value) for one in found] == [
+        (0, 0, b"before"), (1, 1, None), (2, 2, b"after")
+    ]  # fmt: skip
+    assert [one.value for one in read_range(topics, topics.topic(COMPLETED))] == [b"before", b"after"]
+    history_loop(topics).run(until_end=True)
+    letters = [decode(letter.value, DeadLetter) for letter in read_range(topics, topics.topic(DEAD_LETTERS))]
+    assert sorted((letter.offset, letter.value) for letter in letters) == [(0, b"before"), (1, None), (2, b"after")]
