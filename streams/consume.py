@@ -12,7 +12,7 @@ from confluent_kafka import Message as RawMessage
 from streams import metrics
 from streams.kafka import CheckedProducer, consumer_config, is_fatal
 from streams.lookout import Lookout
-from streams.message import Message, Rewind
+from streams.message import Message, Rewind, unreadable
 from streams.progress import Clock, Partition, Progress
 from streams.settings import Settings
 
@@ -21,6 +21,8 @@ __all__ = ["BatchLoop", "Message", "Rewind"]
 log = structlog.get_logger(__name__)
 
 POLL_S = 0.1
+# More than this of large messages is not taken into a batch, and so many are taken before it is looked at.
+BATCH_BYTES, AT_ONCE = 16 * 2**20, 2000
 CLOSE_S = 5.0
 ANSWER_S = 30.0
 FIRST_RETRY_S = 0.1
@@ -59,7 +61,7 @@ class BatchLoop:
     outputs
         Producer that `handle` uses, flushed before the commit.
     batch_size
-        Largest number of messages in a batch; a batch is what has arrived, never waited for.
+        Largest number of messages in a batch, where they are not large; a batch is what has arrived, never waited for.
     progress
         Told what is done.
     clock
@@ -146,16 +148,18 @@ class BatchLoop:
 
     def _take(self) -> list[Message]:
         """Wait for a message and take it with all that have arrived."""
+        first = self._consumer.poll(0 if self._slipped else POLL_S)
+        taken = [first] if first is not None else []
+        while taken:
+            self._slipped += taken  # where a partition that goes in the next call is forgotten
+            room = 0 if sum(map(len, self._slipped)) > BATCH_BYTES else self._batch_size - len(self._slipped)
+            taken = self._consumer.consume(min(room, AT_ONCE), 0)
         raw, self._slipped = self._slipped, []
-        first = self._consumer.poll(0 if raw else POLL_S)
-        if first is not None:
-            raw.append(first)
-            raw += self._consumer.consume(self._batch_size - 1, 0)
         batch = []
         for message in raw:
             partition = (message.topic() or "", message.partition() or 0)
             error = message.error()
-            if error is None:
+            if error is None or unreadable(error):
                 self._at_end[partition] = False
                 offset = message.offset() or 0
                 position = self._positions.get(partition, offset)
@@ -163,6 +167,8 @@ class BatchLoop:
                     self._lookout.look(self._consumer, self._at_end)
                 batch.append(Message.of(message, self._ids[partition[0]], position))
                 self._positions[partition] = offset + 1
+                if error is not None:
+                    self._consumer.seek(TopicPartition(*partition, offset + 1))
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._at_end[partition] = True
                 self._finished[partition] = message.offset() or 0
@@ -271,6 +277,7 @@ class BatchLoop:
         self._forget(revoked)
         for topic, number in revoked:  # whoever has them now tells
             metrics.LAG.remove(self.worker, topic, str(number))
+        self.progress.revoked()
         self._at_end = {partition: end for partition, end in self._at_end.items() if partition not in revoked}
         self._finished = {}
 

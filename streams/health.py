@@ -41,9 +41,8 @@ def health_server(port: int, progress: Progress, pages: Pages = dict) -> Iterato
             if self.path == "/metrics":
                 self._answer(200, CONTENT_TYPE_LATEST, generate_latest())
             elif self.path == "/livez":
-                stalled = progress.stalled()
-                text = f"no progress before the end of {stalled}" if stalled else "alive"
-                self._answer(503 if stalled else 200, "text/plain", text.encode())
+                fault = progress.fault()
+                self._answer(503 if fault else 200, "text/plain", (fault or "alive").encode())
             elif self.path == "/readyz":
                 ready = progress.ready()
                 text = "ready" if ready else "not in the consumer group yet, or a batch is failing"

@@ -1,5 +1,6 @@
 """Kafka clients: their configuration, and a producer that accounts for every event."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,12 @@ MAX_REQUEST_BYTES = 4 * 1024 * 1024
 
 def producer_config(settings: Settings) -> dict[str, Any]:
     """Configuration of an idempotent producer."""
-    defaults = {"linger.ms": "5", "compression.type": "lz4", "message.max.bytes": str(MAX_REQUEST_BYTES)}
+    defaults = {
+        "linger.ms": "5",
+        "compression.type": "lz4",
+        "message.max.bytes": str(MAX_REQUEST_BYTES),
+        "queue.buffering.max.kbytes": "32768",  # what is sent slowly waits in `produce`, not in memory
+    }
     return defaults | admin_config(settings) | {"enable.idempotence": True, "acks": "all"}
 
 
@@ -27,13 +33,16 @@ def consumer_config(settings: Settings, group: str) -> dict[str, Any]:
 
     A session of 6 s is the shortest that brokers allow by default: so long a killed worker's partitions
     wait. Assignment is eager; no message of an aborted transaction is seen. Leaders and partitions that moved are
-    found after 10 s. When the work is slow, no more than librdkafka's 64 MiB are fetched ahead.
+    found after 10 s. A fetch is unpacked whole, whatever it grows to, before it counts as fetched ahead: hence small
+    ones, and little ahead.
     """
     defaults = {
         "topic.metadata.refresh.interval.ms": "10000",
         "session.timeout.ms": "6000",
         "heartbeat.interval.ms": "2000",
         "auto.offset.reset": "earliest",
+        "fetch.message.max.bytes": "32768",
+        "queued.max.messages.kbytes": "16384",
     }
     fixed = {
         "group.id": settings.topic(group),
@@ -129,14 +138,16 @@ class CheckedProducer:
         self._failed += 1  # and `flush` takes a new client
 
     def flush(self, seconds: float = 30.0) -> None:
-        """Wait until every event is acknowledged.
+        """Wait until every event is acknowledged, as long as some are within every `seconds`.
 
         Raises
         ------
         DeliveryError
-            If an event failed since the last flush, or is left after `seconds`.
+            If an event failed since the last flush, or is left.
         """
-        left = self._call(self._producer.flush, seconds)
+        left, before = self._call(self._producer.flush, seconds), math.inf
+        while 0 < left < before and not self._failed:
+            left, before = self._call(self._producer.flush, seconds), left
         if not left and not self._failed:
             return
         error = DeliveryError(left, self._failed, self._first)

@@ -57,6 +57,7 @@ class Progress:
         self._partitions: dict[Partition, _Partition] = {}
         self._failing = False
         self._joined = False
+        self._left_at = clock()
         self._taken_at = math.inf
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
@@ -67,6 +68,12 @@ class Progress:
             self._partitions = {
                 partition: self._partitions.get(partition, _Partition(moved_at=now)) for partition in partitions
             }
+
+    def revoked(self) -> None:
+        """Take note that the worker has no partition until it is told of some, or that it is to have none."""
+        now = self._clock()
+        with self._lock:
+            self._joined, self._left_at = False, now
 
     def taken(self, anything: bool) -> None:
         """Take note of a batch that is in hand from now on, or of none."""
@@ -119,6 +126,18 @@ class Progress:
                 for partition, state in self._partitions.items()
                 if state.behind and now - state.moved_at > self._stall_s
             ]
+
+    def fault(self) -> str | None:
+        """Tell why the worker should be started anew, if it should.
+
+        A group waits as long for a member that is slow as a partition may stand still, so being without any has twice
+        the time.
+        """
+        if stalled := self.stalled():
+            return f"no progress before the end of {stalled}"
+        with self._lock:
+            absent = not self._joined and self._clock() - self._left_at > 2 * self._stall_s
+        return "not in the consumer group" if absent else None
 
     def ready(self) -> bool:
         """Tell whether the worker has joined its group and its last batch did not fail."""

@@ -49,8 +49,9 @@ def run_worker(loop: BatchLoop, settings: Settings) -> bool:
     ------
     StuckError
         If there is work and for five minutes none of it is done, be it that the client has stopped fetching,
-        that a batch hangs, or that it fails again and again. So an outage of the store restarts a worker every
-        five minutes: it cannot tell that from a fault of its own, and its batch comes again.
+        that a batch hangs, or that it fails again and again; or if for ten the worker has not been in its group. So
+        an outage restarts a worker now and then: it cannot tell that from a fault of its own, and its batch comes
+        again.
     Exception
         What ended the loop.
     """
@@ -73,8 +74,8 @@ def run_worker(loop: BatchLoop, settings: Settings) -> bool:
         thread.start()
         while thread.is_alive() and not loop.stopping:
             thread.join(0.1)
-            if stalled := loop.progress.stalled():
-                raise StuckError(f"{loop.worker}: no progress before the end of {stalled}")
+            if fault := loop.progress.fault():
+                raise StuckError(f"{loop.worker}: {fault}")
         thread.join(STOP_S)
         if failures:
             raise failures[0]

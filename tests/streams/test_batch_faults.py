@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
+from unittest.mock import MagicMock
 
 import pytest
+from confluent_kafka import TopicPartition
 from prometheus_client import REGISTRY
 
 from schemas.topics import COMPLETED
 from streams import metrics
 from streams.consume import BatchLoop, Message
+from streams.kafka import CheckedProducer
 from streams.settings import Settings
 from tests.streams.test_batch_loop import send
 
@@ -57,3 +60,41 @@ def test_the_broker_is_asked_while_a_batch_waits(topics: Settings, monkeypatch: 
 
     BatchLoop(topics, "waits", [topics.topic(COMPLETED)], handle).run(until_end=True)
     assert len(answered) == 3 and min(answered[1:]) > 0.0
+
+
+def test_a_batch_of_large_messages_has_few_of_them(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.consume.BATCH_BYTES", 30)
+    monkeypatch.setattr("streams.consume.AT_ONCE", 1)
+    producer = CheckedProducer(topics)
+    for number in range(9):
+        producer.produce(topics.topic(COMPLETED), b"%020d" % number, b"one partition")
+    producer.flush()
+    batches: list[list[Message]] = []
+    BatchLoop(topics, "large", [topics.topic(COMPLETED)], batches.append).run(until_end=True)
+    assert [int(one.value or b"") for batch in batches for one in batch] == list(range(9))
+    assert max(map(len, batches)) <= 2
+
+
+def test_a_message_whose_partition_goes_while_more_are_taken_is_forgotten() -> None:
+    """Another worker has it now: to handle it too would be once too often, and to commit it would be to go back."""
+
+    def message(partition: int) -> MagicMock:
+        values = {"topic": "t", "partition": partition, "offset": 100, "error": None, "headers": None, "key": None}
+        raw = MagicMock(**{f"{name}.return_value": value for name, value in values.items()})
+        raw.timestamp.return_value, raw.__len__.return_value = (1, 1000), 1
+        return raw
+
+    def consume(most: int, seconds: float) -> list[MagicMock]:
+        loop._on_revoke(consumer, [TopicPartition("t", 0), TopicPartition("t", 1)])
+        loop._on_assign(consumer, [TopicPartition("t", 1)])
+        consumer.consume.side_effect = [[]]
+        return [message(1)]
+
+    loop = BatchLoop(Settings.from_environment({}), "w", ["t"], lambda batch: None)
+    loop._consumer, loop._lookout, loop._ids = MagicMock(), MagicMock(), {"t": "id"}
+    consumer = loop._consumer
+    consumer.committed.side_effect = lambda asked, timeout: [TopicPartition(o.topic, o.partition, 100) for o in asked]
+    consumer.poll.return_value, consumer.consume.side_effect = message(0), consume
+    loop._on_assign(consumer, [TopicPartition("t", 0), TopicPartition("t", 1)])
+    assert [(one.partition, one.offset) for one in loop._take()] == [(1, 100)]
+    assert loop._at_end == {("t", 1): False}

@@ -95,10 +95,12 @@ def test_failed_batch_comes_again_before_the_next(topics: Settings) -> None:
     send(topics, 60)
     batches: list[list[int]] = []
     commits: list[int] = []
+    ready: list[bool] = []
 
     def handle(batch: list[Message]) -> None:
         batches.append(values(batch))
         commits.append(committed(topics, "w"))
+        ready.append(loop.progress.ready())
         if len(batches) in (2, 3):
             raise ConnectionError("the store is away")
 
@@ -108,7 +110,7 @@ def test_failed_batch_comes_again_before_the_next(topics: Settings) -> None:
     assert commits[1] == commits[2] == commits[3] == len(batches[0])
     done = [batches[0], *batches[3:]]
     assert sorted(number for batch in done for number in batch) == list(range(60))
-    assert loop.progress.ready()
+    assert ready[1:4] == [True, False, False] and all(ready[4:])
 
 
 def test_dead_letters_are_flushed_before_the_commit(topics: Settings) -> None:

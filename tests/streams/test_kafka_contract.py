@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -170,6 +171,15 @@ def test_flush_reports_what_the_broker_refused_once(topics: Settings) -> None:
     producer.produce(topics.topic(COMPLETED), b"y")
     producer.flush()
     assert Counter(m.value for m in read_range(topics, topics.topic(COMPLETED))) == {b"x": 1, b"y": 1}
+
+
+def test_flush_waits_as_long_as_some_events_are_acknowledged(settings: Settings) -> None:
+    producer = CheckedProducer(settings)
+    left = iter([3, 1, 0, 3, 3])
+    producer._producer = MagicMock(flush=lambda seconds: next(left))
+    producer.flush(0.1)
+    with pytest.raises(DeliveryError, match="3 events are not acknowledged"):
+        producer.flush(0.1)
 
 
 def test_event_larger_than_a_request(topics: Settings) -> None:

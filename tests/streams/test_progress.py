@@ -82,6 +82,21 @@ def test_a_batch_that_does_not_end_stalls_whatever_the_ends(fails: bool) -> None
     assert progress.stalled() == []
 
 
+def test_a_worker_that_is_in_no_group_is_started_anew() -> None:
+    clock = Clock()
+    progress = Progress(clock, stall_s=60)
+    clock.now = 121
+    assert progress.fault() == "not in the consumer group"
+    progress.assigned([])  # more workers than partitions: it may have none for ever
+    clock.now = 1000
+    assert progress.fault() is None and progress.ready()
+    progress.revoked()
+    clock.now = 1120
+    assert progress.fault() is None and not progress.ready()
+    clock.now = 1121
+    assert progress.fault() == "not in the consumer group"
+
+
 def get(port: int, path: str) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:

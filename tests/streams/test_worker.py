@@ -41,7 +41,7 @@ def handle(batch):
     if "fail" in sys.argv:
         raise ConnectionError("the store is away")
 
-progress = Progress(stall_s=1.0 if "stuck" in sys.argv else 60.0)
+progress = Progress(stall_s=3.0 if "stuck" in sys.argv else 60.0)
 loop = BatchLoop(settings, "w", [settings.topic("job-completed")], handle, progress=progress)
 print(streams.worker.run_worker(loop, settings))
 """
