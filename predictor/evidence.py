@@ -19,6 +19,8 @@ SIMILAR_JOBS: Basis = "similar jobs"
 SPECIFICATION_ONLY: Basis = "specification only"
 
 _COUNT = STATISTICS.index("count")
+#: A field by another name than its own.
+_SPOKEN = {MODEL_TYPE: "model type", HARDWARE_TYPE: "hardware type"}
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,10 @@ class _Trained:
 @lru_cache(maxsize=4)
 def _trained(manifest: Manifest) -> _Trained:
     bounds = np.array([(one.low, one.high) for one in manifest.ranges.values()]).reshape(-1, 2)
+    coded = manifest.vocabulary.coded
     return _Trained(
-        names=("family", "model type", "hardware type", *manifest.ranges),
-        unseen=[manifest.features.index(f"{field}_unseen") for field in (MODEL_TYPE, HARDWARE_TYPE)],
+        names=("family", *(_SPOKEN.get(field, field) for field in coded), *manifest.ranges),
+        unseen=[manifest.features.index(f"{field}_unseen") for field in coded],
         ranged=[manifest.features.index(name) for name in manifest.ranges],
         low=bounds[:, 0],
         high=bounds[:, 1],

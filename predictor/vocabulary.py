@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from predictor.jobs import NAMES, Floats, HardwareTable, Indices, Jobs, Names, strings
 
-#: Fields that are coded; the first two also say what the model has never seen.
+#: Fields that are coded.
 MODEL_TYPE, HARDWARE_TYPE, VENDOR = "model_type", "hardware_type", "vendor"
 FIELDS: tuple[str, ...] = (MODEL_TYPE, HARDWARE_TYPE, VENDOR, *NAMES)
 MAX_EXTRA = 16
@@ -46,12 +46,16 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     extra_names: Annotated[tuple[str, ...], Meta(max_length=MAX_EXTRA)] = ()
 
     @property
+    def coded(self) -> tuple[str, ...]:
+        """Fields of names, in the order of their columns."""
+        return (*FIELDS, *(f"extra_{name}" for name in self.extra_names))
+
+    @property
     def features(self) -> tuple[str, ...]:
         """Names of the columns that `encode` returns."""
-        coded = (*FIELDS, *(f"extra_{name}" for name in self.extra_names))
         return (
-            *(f"{field}_code" for field in coded),
-            *(f"{field}_unseen" for field in coded),
+            *(f"{field}_code" for field in self.coded),
+            *(f"{field}_unseen" for field in self.coded),
             *(f"extra_{name}" for name in self.extra_numbers),
         )
 

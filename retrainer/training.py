@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from predictor.features import configuration, matrix, ratios
+from predictor.features import architecture, configuration, matrix, ratios
 from predictor.features.history import SECONDS_PER_DAY, Imputed, Statistics
 from predictor.features.matrix import Matrix, Pairs
 from predictor.jobs import Floats, HardwareTable
@@ -16,7 +16,9 @@ from retrainer.table import jobs, log_target
 from retrainer.twin import Twin
 
 #: Features whose trained range is kept, to say when a job lies outside it.
-RANGED: tuple[str, ...] = configuration.FEATURES + ratios.FEATURES
+RANGED: tuple[str, ...] = configuration.FEATURES + ratios.FEATURES + architecture.TOTALS
+#: No value lies in it.
+_EMPTY = Range(low=1.0, high=-1.0)
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,10 @@ def imputed_of(data: Data) -> Imputed:
 
 
 def ranges_of(features: Matrix, names: tuple[str, ...]) -> dict[str, Range]:
-    """Least and greatest value of each ranged feature; one that is always missing is left out."""
+    """Least and greatest value of each ranged feature; of one that is always missing, a range that has no value."""
     found = {}
     for name in RANGED:
         column = features[:, names.index(name)]
         column = column[~np.isnan(column)]
-        if len(column):
-            found[name] = Range(low=float(column.min()), high=float(column.max()))
+        found[name] = Range(low=float(column.min()), high=float(column.max())) if len(column) else _EMPTY
     return found

@@ -110,6 +110,8 @@ TABLE: dict[str, Described] = {
     "precision_bits": _of_operators("bits of the definition's precision", "bits", "where it states none that is known"),
 }
 NAMES: tuple[str, ...] = tuple(TABLE)
+#: What grows with the model.
+TOTALS: tuple[str, ...] = ("operators", "parameters", "flops", "bytes", "embedding_rows", "activations")
 
 
 def operator_class(kind: str) -> str:
