@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import structlog
 
+from predictor.cascade import BinnedCascade
 from predictor.evidence import basis
 from predictor.features import matrix
 from predictor.features.history import Imputed
@@ -21,7 +22,7 @@ from predictor.structured import rows_of
 from predictor.vocabulary import Vocabulary
 from retrainer.chain import ChainOfMedians
 from retrainer.evaluate import LookupTable, Scores, scores
-from retrainer.recipes import RECIPES
+from retrainer.recipes import RECIPES, Recipe, Trees
 from retrainer.training import Data, imputed_of, ranges_of, vocabulary_of
 
 log = structlog.get_logger(__name__)
@@ -38,6 +39,8 @@ class Row(msgspec.Struct, frozen=True):
         Time to fit, wall clock.
     error
         Why it could not be trained or judged, if it could not.
+    moved
+        Of a cascade: share of the rows that moved to another bin, by round.
     """
 
     recipe: str
@@ -46,6 +49,7 @@ class Row(msgspec.Struct, frozen=True):
     known: Scores | None = None
     first_seen: Scores | None = None
     error: str | None = None
+    moved: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,7 @@ def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path
             all=scores(predicted, measured),
             known=scores(predicted[known], measured[known]),
             first_seen=scores(predicted[~known], measured[~known]),
+            moved=_moved(recipe),
         )
         log.info("recipe trained", recipe=name, seconds=row.seconds, **_brief(row))
         rows.append(row)
@@ -147,6 +152,11 @@ def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path
 
 def _columns(data: Data) -> Rows:
     return rows_of(data.pairs.jobs, data.pairs.job, data.pairs.hardware_type)
+
+
+def _moved(recipe: Recipe) -> tuple[float, ...] | None:
+    estimator = recipe.estimator if isinstance(recipe, Trees) else None
+    return tuple(estimator.moved_) if isinstance(estimator, BinnedCascade) else None
 
 
 def _merit(row: Row) -> tuple[float, float, float]:

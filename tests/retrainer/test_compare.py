@@ -2,16 +2,18 @@
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
+from predictor.cascade import BinnedCascade
 from predictor.features.matrix import Matrix, Pairs
 from predictor.jobs import HardwareTable
 from predictor.model import Prediction
 from retrainer import compare as comparing
-from retrainer.compare import Comparison, compare
+from retrainer.compare import Comparison, Row, compare
 from retrainer.partitions import Partitions
-from retrainer.recipes import RECIPES
+from retrainer.recipes import RECIPES, Trees
 from retrainer.training import Data
 from retrainer.window import Window, open_window
 from schemas.events import THROUGHPUT
@@ -79,3 +81,14 @@ def test_where_none_can_be_judged_it_says_why_of_each(
 ) -> None:
     with pytest.raises(RuntimeError, match="no recipe could be trained: broken: ValueError: 8 of 8 predictions"):
         compared(window, tmp_path / "recipes", {"broken": Fake(np.nan)}, monkeypatch)
+
+
+def test_the_row_of_a_cascade_says_how_many_rows_moved(
+    window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cascade = BinnedCascade(n_bins=2, rounds=2, stop_below=0.0, max_iter=3, min_samples_leaf=4)
+    monkeypatch.setitem(RECIPES, "small", lambda n_jobs: Trees(cascade))
+    [row] = compare(window.training, window.held_out, ("small",), tmp_path / "recipes", 1).table
+    assert row.moved == tuple(cascade.moved_)
+    assert len(row.moved) == 2
+    assert msgspec.json.decode(msgspec.json.encode(row), type=Row) == row
