@@ -20,7 +20,12 @@ Part = JobSubmitted | JobAllocated | JobCompleted | PreferenceList
 Parts = Mapping[str, str]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-RANK = 19 + 16
+DIGITS = 19
+ZERO = 10**18  # of ranks, so that none is negative
+RANK = DIGITS + 16
+#: How much later than its attempt began a list may be, by the clock of its worker: no attempt ends, is joined and is
+#: learned from by then.
+CLOCKS_DIFFER = timedelta(minutes=1)
 
 
 class Submission(msgspec.Struct, frozen=True, array_like=True):
@@ -86,8 +91,18 @@ def keep(parts: dict[str, str], name: str, value: str) -> None:
         parts[name] = value
 
 
+def in_time(decided_at: datetime, allocated: JobAllocated | None, completed: JobCompleted | None) -> bool:
+    """Tell whether a list came before its attempt was allocated or, without an allocation, before it started.
+
+    A later one was served to nobody: a worker that catches up ranks what has long finished, with an artifact that
+    may have learned from it.
+    """
+    began = allocated.allocated_at if allocated else completed.started_at if completed else decided_at
+    return decided_at - began <= CLOCKS_DIFFER
+
+
 def joined(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt:
-    """The row that the parts make.
+    """The row that the parts make; of a preference list only if it was decided in time.
 
     Raises
     ------
@@ -98,13 +113,16 @@ def joined(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt:
     submitted = decode(event, JobSubmitted, MAX_DECODED_BYTES)
     completed = _decoded(parts["completed"], JobCompleted)
     hardware_type = completed.hardware_type
-    served = _served_from(parts["served"][RANK:]) if "served" in parts else None
+    allocated = _decoded(parts["allocated"], JobAllocated) if "allocated" in parts else None
+    served = None
+    if "served" in parts and in_time(_decided_at(parts["served"]), allocated, completed):
+        served = _served_from(parts["served"][RANK:])
     return JobAttempt(
         attempt_id=completed.attempt_id,
         family=family(submitted.job_name),
         submitted=submitted,
         completed=completed,
-        allocated=_decoded(parts["allocated"], JobAllocated) if "allocated" in parts else None,
+        allocated=allocated,
         architecture=architecture,
         hardware=catalog.get(hardware_type),
         predicted=served.predicted.get(hardware_type) if served else None,
@@ -137,12 +155,17 @@ def _served(event: PreferenceList) -> Served:
     )
 
 
+def _decided_at(part: str) -> datetime:
+    """Time of a preference list, whose rank falls with it."""
+    return EPOCH + timedelta(microseconds=ZERO - int(part[:DIGITS]))
+
+
 def _microseconds(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 def _ranked(rank: int, kept: msgspec.Struct) -> str:
-    """Text that begins with 19 digits that sort as `rank` does, then a digest for those of one rank."""
+    """Text that begins with digits that sort as `rank` does, then a digest for those of one rank."""
     value = _encode(kept)
     digest = hashlib.blake2b(value, digest_size=8).hexdigest()
-    return f"{10**18 + rank:019d}{digest}{value.decode()}"
+    return f"{ZERO + rank:0{DIGITS}d}{digest}{value.decode()}"

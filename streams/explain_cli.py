@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from schemas.codec import Rejected, decode
-from schemas.events import JobCompleted, JobSubmitted, PreferenceList
-from schemas.topics import COMPLETED, PREFERENCES, SUBMITTED
+from schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
+from schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED
 from streams.topics_cli import read_settings
 
 if TYPE_CHECKING:
     from streams.settings import Settings
 
-E = TypeVar("E", JobSubmitted, JobCompleted, PreferenceList)
+E = TypeVar("E", JobSubmitted, JobAllocated, JobCompleted, PreferenceList)
+LATE = "Too late: decided when the attempt had its hardware, perhaps by an artifact that has learned from it."
 
 
 def explain(
@@ -25,6 +26,7 @@ def explain(
     """Why an attempt got its preference list, and what became of it."""
     from predictor.explanation import explain as in_words
     from schemas.hardware import load_catalog
+    from streams.attempts import event_time, in_time
     from streams.topics import TopicError
 
     settings = read_settings()
@@ -32,7 +34,8 @@ def explain(
     try:
         submission = next(_events(settings, SUBMITTED, JobSubmitted, attempt, since), None)
         answers = list(_events(settings, PREFERENCES, PreferenceList, attempt, since))
-        completed = next(_events(settings, COMPLETED, JobCompleted, attempt, since), None)
+        allocated = max(_events(settings, ALLOCATED, JobAllocated, attempt, since), key=event_time, default=None)
+        completed = max(_events(settings, COMPLETED, JobCompleted, attempt, since), key=event_time, default=None)
     except (TopicError, TimeoutError) as error:
         raise _fail(str(error)) from None
     if submission is None or not answers:
@@ -40,6 +43,8 @@ def explain(
         raise _fail(f"no {missing} of {attempt} in the last {days:g} days; look further back with --days")
     catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
     for answer in answers:  # more than one where a worker died between answering and committing
+        if not in_time(answer.decided_at, allocated, completed):
+            print(LATE)
         print(in_words(answer, submission, catalog, completed, settings.premium_efficiency))
 
 

@@ -3,6 +3,7 @@
 import random
 from datetime import timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,6 +69,28 @@ def test_parts_that_a_newer_worker_kept_are_understood() -> None:
     row = joined(parts, CATALOG)
     assert row.allocated is not None
     assert row.submitted.unknown == row.allocated.unknown == row.completed.unknown == {"later": 1}
+
+
+@pytest.mark.parametrize(
+    ("hours", "allocated", "served"),
+    [(1, 1, True), (1, 2, True), (1, 0, False), (1, None, False), (0, None, True), (400_000, 1, False)],
+)
+def test_a_list_decided_after_the_attempt_had_begun_was_not_served(
+    hours: int, allocated: int | None, served: bool
+) -> None:
+    """As when the ranking worker starts after a backfill: its artifact has learned from what it ranks."""
+    parts: list[Part] = [preference(hours=hours), completion(hours=2), submission()]
+    parts += [] if allocated is None else [allocation(hours=allocated)]
+    row = row_of(parts)
+    assert row == row_of(reversed(parts))
+    expected = (790.0 + hours, f"throughput-{hours}", {"history_mean": 6.5, "history_count": 4.0})
+    assert (row.predicted, row.artifact, row.served_history) == (expected if served else (None, None, {}))
+
+
+def test_clocks_of_a_worker_and_a_launcher_may_differ_by_a_minute() -> None:
+    for seconds, served in ((60, True), (61, False)):
+        late = msgspec.structs.replace(preference(), decided_at=START + timedelta(seconds=seconds))
+        assert (row_of([submission(), completion(), late]).artifact is not None) is served
 
 
 @given(st.permutations(VERSIONS), st.lists(st.sampled_from(VERSIONS), max_size=8), st.randoms(use_true_random=False))

@@ -4,7 +4,7 @@ import itertools
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from predictor.store import LocalStore
 from schemas.codec import decode, encode
-from schemas.events import PreferenceList
-from schemas.topics import PREFERENCES, SUBMITTED
+from schemas.events import SUCCEEDED, JobCompleted, PreferenceList
+from schemas.topics import COMPLETED, PREFERENCES, SUBMITTED
 from streams.embedded import child
-from streams.explain_cli import explain
+from streams.explain_cli import LATE, explain
 from streams.kafka import CheckedProducer
 from streams.ranges import read_range
 from streams.settings import Settings
@@ -70,3 +70,26 @@ def test_a_running_worker_is_switched_and_its_lists_are_explained(
     told = capsys.readouterr().out
     assert f"{answer.attempt_id}: family team/job-3x, model type model-3\n" in told
     assert f"1. {answer.ranked[0].hardware_type}\n" in told
+    assert LATE not in told
+
+
+def test_a_list_of_an_attempt_that_ran_long_ago_is_called_late(
+    worker: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in worker.to_environment().items():
+        monkeypatch.setenv(name, value)
+    answer = ask(worker)
+    began = answer.decided_at - timedelta(hours=2)
+    ran = JobCompleted(
+        attempt_id=answer.attempt_id,
+        job_name="team/job-3x",
+        hardware_type="fast",
+        started_at=began,
+        finished_at=began + timedelta(hours=1),
+        status=SUCCEEDED,
+    )
+    producer = CheckedProducer(worker)
+    producer.produce(worker.topic(COMPLETED), encode(ran), b"")
+    producer.flush()
+    explain(answer.attempt_id)
+    assert capsys.readouterr().out.startswith(f"{LATE}\n")
