@@ -1,9 +1,8 @@
 """Rows of a table of past jobs as the events that a launcher would have sent. Nothing here talks to Kafka."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ from schemas.mapping import ROW_NUMBER, Field, Mapping, MappingError, Source
 from streams.address import JobEvent
 from streams.attempts import event_time
 from streams.sources import Reader, Unusable, condition, flag, moment, number, reader, text
-from streams.tables import Row, table_columns, table_rows
+from streams.tables import Row
 
 Job = tuple[JobSubmitted, JobAllocated, JobCompleted]
 
@@ -36,22 +35,6 @@ class BadRow:
     def __str__(self) -> str:
         found = f" (found {self.value!r})" if self.value else ""
         return f"row {self.row}: {self.field}: {self.problem}{found}"
-
-
-def mapped_events(path: Path, mapping: Mapping) -> Iterator[Job | BadRow]:
-    """The events of every row that the mapping keeps, in the order of the table.
-
-    Raises
-    ------
-    MappingError
-        If the mapping names a column that the table does not have.
-    TableError
-        If the file is not a table.
-    """
-    mapper = RowMapper(mapping, table_columns(path))
-    for row_number, row in table_rows(path):
-        if (job := mapper.job(row_number, row)) is not None:
-            yield job
 
 
 def in_time_order(jobs: Iterable[Job]) -> list[JobEvent]:

@@ -15,7 +15,8 @@ from schemas.codec import decode, encode
 from schemas.events import JobAllocated, JobCompleted, JobSubmitted
 from schemas.mapping import Condition, Mapping, MappingError, Source, load_mapping
 from streams.attempts import event_time
-from streams.mapped import BadRow, Job, RowMapper, in_time_order, mapped_events
+from streams.backfill import read_table
+from streams.mapped import BadRow, Job, RowMapper, in_time_order
 from streams.tables import Row, TableError, table_columns, table_rows
 
 MAPPING = Mapping(
@@ -182,17 +183,16 @@ def test_csv_and_parquet_give_the_same_events(tmp_path: Path, delimiter: str) ->
     writer.writerows(rows)
     (tmp_path / "jobs.csv").write_bytes(b"\xef\xbb\xbf" + text.getvalue().encode())
     pd.DataFrame(rows).to_parquet(tmp_path / "jobs.parquet")
-    from_csv = list(mapped_events(tmp_path / "jobs.csv", MAPPING))
-    assert from_csv == list(mapped_events(tmp_path / "jobs.parquet", MAPPING))
-    assert [found[0].attempt_id for found in from_csv if isinstance(found, tuple)] == [f"east/{n}" for n in range(3)]
+    from_csv = read_table(tmp_path / "jobs.csv", MAPPING)
+    assert from_csv == read_table(tmp_path / "jobs.parquet", MAPPING)
+    assert [submitted.attempt_id for submitted, _, _ in from_csv.jobs] == [f"east/{n}" for n in range(3)]
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
 def test_times_of_nanoseconds_as_pandas_writes_them(tmp_path: Path, zone: str | None) -> None:
     times = pd.to_datetime(["2024-03-01T10:00:00.123456789"]).tz_localize(zone)
     pd.DataFrame([ROW]).assign(start=times).to_parquet(tmp_path / "jobs.parquet")
-    [found] = mapped_events(tmp_path / "jobs.parquet", MAPPING)
-    assert isinstance(found, tuple), found
+    [found] = read_table(tmp_path / "jobs.parquet", MAPPING).jobs
     at = datetime(2024, 3, 1, 9 if zone == "Europe/Berlin" else 10, 0, 0, 123456, UTC)
     assert type(found[0].submitted_at) is datetime and found[0].submitted_at == at
     assert arrives(found)
@@ -241,11 +241,11 @@ def test_events_stand_in_time_order_and_each_job_in_its_own(times: list[tuple[in
 
 
 def test_mlperf_and_sia_tables_are_mapped_whole(shared_data: Path) -> None:
-    runs = list(mapped_events(shared_data / "mlperf-training/runs.csv", load_mapping("mlperf")))
-    cells = list(mapped_events(shared_data / "sia-pollux/profiles.csv", load_mapping("sia")))
-    assert len(runs) == 17_067  # what the table's README calls usable
-    assert len(cells) == 23_304
-    assert not [job for job in runs + cells if isinstance(job, BadRow)]
-    attempts = [job[0] for job in runs + cells if isinstance(job, tuple)]
+    runs = read_table(shared_data / "mlperf-training/runs.csv", load_mapping("mlperf"))
+    cells = read_table(shared_data / "sia-pollux/profiles.csv", load_mapping("sia"))
+    assert len(runs.jobs) == 17_067  # what the table's README calls usable
+    assert len(cells.jobs) == 23_304
+    assert runs.bad == cells.bad == []
+    attempts = [submitted for submitted, _, _ in runs.jobs + cells.jobs]
     assert len({attempt.attempt_id for attempt in attempts}) == len(attempts)
     assert min(attempt.submitted_at for attempt in attempts).year == 2020
