@@ -8,7 +8,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -43,6 +43,8 @@ class Line(msgspec.Struct, frozen=True):
         Of that hardware type; one that is not ranked has no interval.
     apart
         Greatest |ln ratio| of this artifact's predictions to those of the first, over the candidates.
+    learned
+        Whether it had ended when what the artifact has learned from was taken; None where it has not ended.
     """
 
     attempt_id: str
@@ -60,6 +62,7 @@ class Line(msgspec.Struct, frozen=True):
     upper: float | None = None
     basis: str | None = None
     apart: float | None = None
+    learned: bool | None = None
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,6 +146,7 @@ def replay(
         return state
     folder.mkdir(parents=True, exist_ok=True)
     endings = ended(settings, start)
+    learned = [_learned_until(router) for router in ranked_by]
     encoder = msgspec.json.Encoder()
     with (folder / LINES).open("ab") as file:
         os.truncate(file.fileno(), state.length)
@@ -150,7 +154,7 @@ def replay(
             began = time.perf_counter()
             answers = [router.rank_many(batch.submissions) for router in ranked_by]
             publish([answer for lists in answers for answer in lists])
-            lines = encoder.encode_lines(list(_lines(batch.submissions, versions, answers, endings)))
+            lines = encoder.encode_lines(list(_lines(batch.submissions, versions, learned, answers, endings)))
             file.write(lines)
             file.flush()
             state = State(
@@ -194,16 +198,26 @@ def _version(router: Router) -> str:
     return router.artifact.manifest.version
 
 
+def _learned_until(router: Router) -> datetime:
+    """No attempt that ended later is in the artifact: its history is that of the store, or of its window's days."""
+    assert router.artifact is not None
+    manifest = router.artifact.manifest
+    if manifest.fences:
+        return manifest.created_at
+    return datetime.fromisoformat(manifest.window_to).replace(tzinfo=UTC) + timedelta(days=1)
+
+
 def _lines(
     submissions: Sequence[JobSubmitted],
     versions: Sequence[str],
+    learned: Sequence[datetime],
     answers: Sequence[Sequence[PreferenceList]],
     endings: dict[str, Ended],
 ) -> Iterator[Line]:
     for submission, *lists in zip(submissions, *answers, strict=True):
         reference = predictions(lists[0])
-        for version, answer in zip(versions, lists, strict=True):
-            yield _line(submission, version, answer, endings.get(submission.attempt_id), reference)
+        for version, until, answer in zip(versions, learned, lists, strict=True):
+            yield _line(submission, version, until, answer, endings.get(submission.attempt_id), reference)
 
 
 def predictions(answer: PreferenceList) -> dict[str, float]:
@@ -213,7 +227,12 @@ def predictions(answer: PreferenceList) -> dict[str, float]:
 
 
 def _line(
-    submission: JobSubmitted, version: str, answer: PreferenceList, end: Ended | None, reference: dict[str, float]
+    submission: JobSubmitted,
+    version: str,
+    learned_until: datetime,
+    answer: PreferenceList,
+    end: Ended | None,
+    reference: dict[str, float],
 ) -> Line:
     predicted = predictions(answer)
     ran_on = end.hardware_type if end else None
@@ -235,6 +254,7 @@ def _line(
         upper=there.upper if there else None,
         basis=there.basis if there else None,
         apart=max((abs(math.log(predicted[name] / reference[name])) for name in shared), default=None),
+        learned=end.finished_at < learned_until if end else None,
     )
 
 

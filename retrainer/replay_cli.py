@@ -72,12 +72,20 @@ def as_text(found: "Summary") -> str:
     for side in found.sides:
         outcomes = ", ".join(f"{count:,} {name}" for name, count in side.outcomes.items())
         lines.append(f"{side.artifact}: {side.submissions:,} attempts ({outcomes}), {side.finished:,} finished")
-        for name, part in (("all", side.all), ("known families", side.known), ("first seen", side.first_seen)):
+        parts = {"all": side.all, "known families": side.known, "first seen": side.first_seen}
+        if side.learned:
+            parts["held out"] = side.held_out
+        for name, part in parts.items():
             if part:
                 lines.append(
                     f"  {name:15} w20 {part.w20:5} w10 {part.w10:5} w5 {part.w5:5} MdAPE {part.mdape:5}  "
                     f"of {part.n:,}, coverage {part.coverage}%"
                 )
+        if side.learned:
+            lines.append(
+                f"  {side.learned:,} of {side.finished:,} had finished by the end of what the artifact has learned "
+                f"from: {'only the held out tell' if side.held_out else 'this does not tell'} how well it predicts"
+            )
         lines.append(f"  {side.interval}% in their interval; {side.on_first}% ran on the first choice")
     if found.same_first is not None:
         lines.append(f"the same first choice for {found.same_first}%; furthest apart:")

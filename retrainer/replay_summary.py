@@ -27,6 +27,11 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
         Attempts that have a measured throughput: those that are scored.
     all, known, first_seen
         Scores on the hardware type that each ran on; of families with and without history in the artifact.
+    learned
+        How many of the finished attempts had ended when what the artifact has learned from was taken: what it says of
+        them is no prediction.
+    held_out
+        Scores of the others alone.
     interval
         Share of the measured values, in percent, that lie in the interval.
     on_first
@@ -40,6 +45,8 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     all: Scores | None
     known: Scores | None
     first_seen: Scores | None
+    learned: int
+    held_out: Scores | None
     interval: float | None
     on_first: float | None
 
@@ -121,6 +128,8 @@ def _side(artifact: str, rows: pd.DataFrame) -> Side:
         all=_scores(done),
         known=_scores(done[known]),
         first_seen=_scores(done[~known & done["basis"].notna()]),
+        learned=int(done["learned"].eq(True).sum()),
+        held_out=_scores(done[done["learned"].eq(False)]),
         interval=_percent(bounded["measured"].between(bounded["lower"], bounded["upper"])),
         on_first=_percent(done["hardware_type"] == done["first"]),
     )

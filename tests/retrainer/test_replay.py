@@ -4,7 +4,7 @@ import math
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from predictor.store import LocalStore
 from retrainer.evaluate import Scores
 from retrainer.replay import LINES, Line, OtherReplay, State, read_lines, read_state, replay, routers
+from retrainer.replay_cli import as_text
 from retrainer.replay_cli import replay as replay_command
 from retrainer.replay_summary import Summary, read_frame, summarise
 from schemas.codec import decode, encode
@@ -228,6 +229,44 @@ def test_two_artifacts_and_a_topic(
     assert len(sent) == 70 and {answer.artifact for answer in sent} == {pointer.version, other}
     refused = invoke(app, [*arguments[:4], "--topic", PREFERENCES, "--artifact", other])
     assert refused.exit_code == 1 and "topic of the live system" in refused.stderr
+
+
+def test_what_the_artifact_has_learned_from_is_told_and_scored_apart(
+    serving: Settings, artifact_store: LocalStore, tmp_path: Path
+) -> None:
+    """An attempt ends an hour after its submission, and the window ends at midnight."""
+    pointer = artifact_store.pointer(THROUGHPUT)
+    assert pointer is not None
+    made = routers(serving, artifact_store, [pointer.version])
+    assert made[0].artifact is not None
+    midnight = datetime.combine(NIGHT, datetime.min.time(), UTC)
+    assert made[0].artifact.manifest.window_to == (midnight - timedelta(days=1)).date().isoformat()
+    jobs = [submission(f"j{hour}", at=midnight + timedelta(hours=hour)) for hour in range(-3, 2)]
+    send(serving, *jobs, *(completed(job, "fast", 300.0) for job in jobs))
+    state = replay(serving, made, midnight - timedelta(days=1), END, tmp_path)
+    found = summarise(state, read_frame(tmp_path))
+    [side] = found.sides
+    assert side.held_out is not None and side.all is not None
+    assert (side.finished, side.all.n, side.learned, side.held_out.n) == (5, 5, 2, 3)
+    assert "2 of 5 had finished by the end of what the artifact has learned from" in as_text(found)
+    assert "  held out " in as_text(found) and "only the held out tell" in as_text(found)
+
+
+def test_an_artifact_with_the_statistics_of_the_store_knows_all_until_it_was_made(
+    serving: Settings, artifact_store: LocalStore, tmp_path: Path
+) -> None:
+    pointer = artifact_store.pointer(THROUGHPUT)
+    assert pointer is not None
+    [router] = routers(serving, artifact_store, [pointer.version])
+    assert router.artifact is not None
+    manifest = msgspec.structs.replace(router.artifact.manifest, fences={"t/0": 7})
+    router._artifact = replace(router.artifact, manifest=manifest)
+    job = submission("a", at=START)
+    send(serving, job, completed(job, "fast", 300.0))
+    state = replay(serving, [router], START, END, tmp_path)
+    found = summarise(state, read_frame(tmp_path))
+    assert (found.sides[0].learned, found.sides[0].held_out) == (1, None)
+    assert "this does not tell how well it predicts" in as_text(found)
 
 
 def test_summary_by_hand() -> None:
