@@ -74,7 +74,7 @@ def kafka(directory: Path, port: int, advertised: int, host: int) -> Iterator[st
         "PLAINTEXT://:9092": f"PLAINTEXT://127.0.0.1:{port}",
         "PLAINTEXT://kafka:9092": f"PLAINTEXT://127.0.0.1:{advertised}",
         "HOST://:29092": f"HOST://127.0.0.1:{host}",
-        "HOST://127.0.0.1:29092": f"HOST://127.0.0.1:{host}",
+        "HOST://127.0.0.1:9092": f"HOST://127.0.0.1:{host}",
         "CONTROLLER://:9093": f"CONTROLLER://127.0.0.1:{(controller := free_port())}",
         "kafka:9093": f"127.0.0.1:{controller}",
         "/var/lib/kafka/data": str(directory / "data"),

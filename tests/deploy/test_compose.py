@@ -59,6 +59,17 @@ def test_nothing_is_open_to_other_machines_and_every_mounted_file_is_there() -> 
             assert one["type"] == "volume" or (Path(one["source"]).is_dir() and one["read_only"]), one
 
 
+def test_a_command_on_this_machine_finds_broker_and_store_without_a_variable() -> None:
+    """As the tour of the README has it."""
+    settings = Settings.from_environment({})
+    kafka, redis = EVERYTHING["kafka"], EVERYTHING["redis"]
+    open_at = [f"{port['host_ip']}:{port['published']}" for one in (kafka, redis) for port in one["ports"]]
+    assert open_at == [settings.bootstrap_servers, settings.redis_url.split("/")[2]]
+    given = kafka["environment"]
+    assert f"HOST://{settings.bootstrap_servers}" in given["KAFKA_ADVERTISED_LISTENERS"].split(",")
+    assert f"HOST://:{kafka['ports'][0]['target']}" in given["KAFKA_LISTENERS"].split(",")
+
+
 @real
 @pytest.mark.timeout(300)
 def test_every_service_starts_by_its_command_and_gets_healthy(stack: Stack) -> None:
