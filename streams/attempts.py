@@ -25,7 +25,7 @@ ZERO = 10**18  # of ranks, so that none is negative
 RANK = DIGITS + 16
 #: How much later than its attempt began a list may be, by the clock of its worker: no attempt ends, is joined and is
 #: learned from by then.
-CLOCKS_DIFFER = timedelta(minutes=1)
+GRACE = timedelta(minutes=1)
 
 
 class Submission(msgspec.Struct, frozen=True, array_like=True):
@@ -98,7 +98,7 @@ def in_time(decided_at: datetime, allocated: JobAllocated | None, completed: Job
     may have learned from it.
     """
     began = allocated.allocated_at if allocated else completed.started_at if completed else decided_at
-    return decided_at - began <= CLOCKS_DIFFER
+    return decided_at - began <= GRACE
 
 
 def joined(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt:

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from schemas.events import SUCCEEDED, THROUGHPUT, JobAllocated, JobCompleted, PreferenceList
+from streams.attempts import GRACE
 from streams.fleet.ceilings import Accuracy, accuracy
 from streams.monitor_skew import Finished, Served, served
 
@@ -42,6 +43,7 @@ class _Attempt:
     predicted: dict[str, Bounds] = field(default_factory=dict)
     allocated_at: float = -math.inf
     allocated: str = ""
+    started_at: float = math.inf
     finished_at: float = -math.inf
     ran_on: str = ""
     measured: float = math.nan
@@ -60,8 +62,19 @@ class _Attempt:
         return self.finished_at if self.finished else max(self.allocated_at, _at(self.decided_at))
 
     @property
+    def in_time(self) -> bool:
+        """As :func:`streams.attempts.in_time`: a list that came later was served to nobody."""
+        began = self.allocated_at if self.allocated else self.started_at
+        return self.decided_at <= began + GRACE.total_seconds()
+
+    @property
+    def choice(self) -> str:
+        return self.first if self.in_time else ""
+
+    @property
     def bounds(self) -> Bounds:
-        return self.predicted.get(self.ran_on, (math.nan, math.nan, math.nan))
+        unknown = (math.nan, math.nan, math.nan)
+        return self.predicted.get(self.ran_on, unknown) if self.in_time else unknown
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +91,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     finished
         Attempts that ended, whatever their status.
     attempts_ranked, hours_ranked
-        Share of the finished attempts, and of their accelerator-hours, whose list ranked something.
+        Share of the finished attempts, and of their accelerator-hours, whose list ranked something before they began.
     first_choice
         Share of the attempts with a ranked list and a place that got the hardware type ranked first.
     accuracy
@@ -155,19 +168,19 @@ class Monitor:
         attempts = list(self._attempts.values())
         listed = [one for one in attempts if one.listed and one.decided_at > since]
         finished = [one for one in attempts if one.finished]
-        placed = [one for one in attempts if one.first and (one.allocated or one.ran_on)]
+        placed = [one for one in attempts if one.choice and (one.allocated or one.ran_on)]
         measured = [one for one in finished if one.measured > 0]
         scored = [one for one in measured if one.bounds[0] > 0]
         bounded = [one for one in scored if one.bounds[1] > 0]
-        compared, wrong = self._finished.skew(one.served for one in listed if one.served)
+        compared, wrong = self._finished.skew(one.served for one in listed if one.served and one.in_time)
         return Figures(
             until=self._newest if attempts else 0.0,
             lists=len(listed),
             no_opinion=dict(Counter(one.outcome for one in listed if one.outcome)),
             ranked=_share(not one.outcome for one in listed),
             finished=len(finished),
-            attempts_ranked=_share(bool(one.first) for one in finished),
-            hours_ranked=_weighed((bool(one.first), one.hours) for one in finished),
+            attempts_ranked=_share(bool(one.choice) for one in finished),
+            hours_ranked=_weighed((bool(one.choice), one.hours) for one in finished),
             first_choice=_share((one.allocated or one.ran_on) == one.first for one in placed),
             accuracy=_accuracy(scored),
             scored=len(scored),
@@ -219,7 +232,8 @@ def _merge(attempt: _Attempt, event: Part, at: float) -> None:
             attempt.allocated_at, attempt.allocated = at, event.hardware_type
         case JobCompleted() if at > attempt.finished_at:
             good = event.status == SUCCEEDED
-            attempt.finished_at, attempt.ran_on = at, event.hardware_type
+            attempt.started_at, attempt.finished_at = event.started_at.timestamp(), at
+            attempt.ran_on = event.hardware_type
             attempt.measured = event.measurements.get(THROUGHPUT, math.nan) if good else math.nan
             attempt.hours = event.accelerator_hours or 0.0
 

@@ -20,7 +20,7 @@ HOUR = timedelta(hours=1)
 
 
 def listed(
-    name: str, *ranked: tuple[str, float], at: datetime = NOW, why: str | None = None, model_type: str = "m"
+    name: str, *ranked: tuple[str, float], at: datetime = NOW - 3 * HOUR, why: str | None = None, model_type: str = "m"
 ) -> PreferenceList:
     candidates = [
         RankedCandidate(
@@ -221,3 +221,15 @@ def test_what_finished_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     lists = [msgspec.structs.replace(launched(f"l{n}", 0.0), family=f"job-{chr(97 + n)}") for n in range(20)]
     assert told([*events, *lists]).figures().compared == 10
+
+
+def test_a_list_that_came_after_its_attempt_had_begun_was_served_to_nobody() -> None:
+    """As those of a worker that catches up; an allocation tells better than the start."""
+    late = listed("late", ("fast", 100.0), at=NOW)
+    figures = told([late, completed("late", "fast", 100.0)]).figures()
+    assert (figures.lists, figures.finished) == (1, 1)
+    assert (figures.attempts_ranked, figures.first_choice, figures.scored, figures.coverage) == (0.0, None, 0, 0.0)
+    early = listed("late", ("fast", 100.0), at=NOW - 2 * HOUR)
+    assert told([early, completed("late", "fast", 100.0)]).figures().attempts_ranked == 100.0
+    placed = allocated("late", "fast", at=NOW - 3 * HOUR)
+    assert told([early, placed, completed("late", "fast", 100.0)]).figures().attempts_ranked == 0.0
