@@ -58,7 +58,10 @@ def learn(
 
     def objective(logs: Floats) -> tuple[float, Floats]:
         off = (logs - expected) / deviation
-        loss, gradient = likelihood(np.exp(logs))
+        try:
+            loss, gradient = likelihood(np.exp(logs))
+        except LinAlgError:  # too little noise for sums in float32: not there, and the optimiser steps back
+            return 1e10, np.zeros_like(logs)
         return loss + float(off @ off) / 2, gradient * np.exp(logs) + off / deviation
 
     logs = expected if start is None else np.log(start)
@@ -141,7 +144,7 @@ class _Likelihood:
             self._groups.append(_Group(stack, shared[rows], y[rows], noises[rows], np.ones(len(rows))))
 
     def __call__(self, variances: Floats) -> tuple[float, Floats]:
-        whole = self._solve(variances)
+        whole = self._solve(variances, JITTER[:1])
         gradient = np.zeros_like(variances)
         for group, one in zip(self._groups, whole.groups, strict=True):
             dual = one.y - one.shared @ whole.weights
@@ -164,7 +167,7 @@ class _Likelihood:
             inverse = np.diag(one.inverse) - ((one.shared @ whole.covariance) * one.shared).sum(axis=1)
             group.scale = reweighted(base, np.square(noise * dual) + noise * (1 - noise * inverse)) / base
 
-    def _solve(self, variances: Floats) -> _Whole:
+    def _solve(self, variances: Floats, jitter: Sequence[float] = JITTER) -> _Whole:
         common = np.tensordot(variances[self._over], self._tables, axes=1)
         common[np.diag_indices_from(common)] += 1e-9 * np.trace(common)
         root = np.diag(np.sqrt(np.concatenate((np.zeros(self._types), variances[self._linear]))))
@@ -175,7 +178,7 @@ class _Likelihood:
         for group in self._groups:
             covariance = (own @ group.stack).reshape(len(group.y), -1).astype(float)
             covariance[np.diag_indices_from(covariance)] += group.noises @ variances[-2:] * group.scale
-            lower = _root(covariance)
+            lower = _root(covariance, jitter)
             inverse = dpotri(lower, lower=1)[0]
             inverse = np.tril(inverse) + np.tril(inverse, -1).T
             one = _Solved(inverse, inverse @ group.shared, inverse @ group.y)
@@ -190,10 +193,10 @@ class _Likelihood:
         return _Whole(loss, solved, precision, moment, weights, posterior)
 
 
-def _root(covariance: Floats) -> Floats:
+def _root(covariance: Floats, jitter: Sequence[float]) -> Floats:
     """Lower triangular root; a sum in float32 that has none, the noise being all but gone, is given more of it."""
     trace = np.trace(covariance)
-    for share in JITTER:
+    for share in jitter:
         covariance[np.diag_indices_from(covariance)] += share * trace
         try:
             return np.asarray(cholesky(covariance, lower=True))
