@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 
 from predictor import artifact as artifacts
 from predictor.artifact import Artifact
 from predictor.ranking import DEADLINE_EXCEEDED, FAILED, NO_ARTIFACT, Policy, no_opinion, rank
-from predictor.store import ArtifactStore
+from predictor.store import ArtifactStore, without_password
+from predictor.switches import premium_efficiency
 from schemas.events import THROUGHPUT, JobSubmitted, PreferenceList
 
 log = logging.getLogger(__name__)
@@ -37,7 +39,8 @@ class Router:
     target
         Prediction target whose artifact line is served.
     policy
-        Called once a batch; return what is in force.
+        Called once a batch; returns what is in force. By default nothing is switched, and premium types are kept as
+        LEAP_PREMIUM_EFFICIENCY says.
     deadline
         Seconds that `rank` may take; past it the list is empty.
     version
@@ -49,13 +52,18 @@ class Router:
         Lists by outcome: ``ranked`` or the reason for no opinion; ``late`` counts answers past the deadline.
     followed_at
         When the artifact that answers was last seen to be the one in production; none until then.
+
+    Raises
+    ------
+    ValueError
+        If LEAP_PREMIUM_EFFICIENCY is needed and is no share.
     """
 
     def __init__(
         self,
         store: ArtifactStore,
         target: str = THROUGHPUT,
-        policy: Callable[[], Policy] = Policy,
+        policy: Callable[[], Policy] | None = None,
         deadline: float = DEADLINE_SECONDS,
         version: str | None = None,
         clock: Callable[[], datetime] = _now,
@@ -64,7 +72,7 @@ class Router:
         self.followed_at: datetime | None = None
         self._store = store
         self._target = target
-        self._policy = policy
+        self._policy = policy or partial(Policy, premium_efficiency=premium_efficiency(os.environ))
         self._deadline = deadline
         self._version = version
         self._clock = clock
@@ -83,23 +91,27 @@ class Router:
 
     def refresh(self) -> bool:
         """Follow the pointer; whether the artifact changed. An artifact that does not load changes nothing."""
+        try:
+            return self.load()
+        except Exception as error:  # whatever the store does, serving goes on with what it has
+            self.counts["refresh failed"] += 1
+            log.warning("artifact not refreshed, keeping the last good one: %s", without_password(str(error)))
+            return False
+
+    def load(self) -> bool:
+        """As `refresh`, but raises what the store does, for whoever waits for an answer."""
         with self._lock:
-            try:
-                wanted = self._version
-                if wanted is None:
-                    pointer = self._store.pointer(self._target)
-                    wanted = pointer.version if pointer else None
-                changed = False
-                if wanted is not None and not (self._artifact and self._artifact.manifest.version == wanted):
-                    self._artifact = artifacts.load(self._store.folder(self._target, wanted))
-                    log.info("artifact in use: %s", wanted)
-                    changed = True
-                self.followed_at = self._clock()
-                return changed
-            except Exception as error:  # whatever the store does, serving goes on with what it has
-                self.counts["refresh failed"] += 1
-                log.warning("artifact not refreshed, keeping the last good one: %s", error)
-                return False
+            wanted = self._version
+            if wanted is None:
+                pointer = self._store.pointer(self._target)
+                wanted = pointer.version if pointer else None
+            changed = False
+            if wanted is not None and not (self._artifact and self._artifact.manifest.version == wanted):
+                self._artifact = artifacts.load(self._store.folder(self._target, wanted))
+                log.info("artifact in use: %s", wanted)
+                changed = True
+            self.followed_at = self._clock()
+            return changed
 
     def rank(self, job: JobSubmitted) -> PreferenceList:
         """The preference list of one job, within the deadline. Never raises."""

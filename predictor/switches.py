@@ -1,6 +1,7 @@
 """Runtime switches per model type: off, on, shadow, and a share of families."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -10,6 +11,7 @@ from schemas.events import Objective
 
 Mode = Literal["off", "on", "shadow"]
 MAX_MODEL_TYPES = 10_000
+PREMIUM_EFFICIENCY = "LEAP_PREMIUM_EFFICIENCY"
 
 
 class Switch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,6 +53,24 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if switch.mode != "on" or switch.percentage >= 100.0:
             return switch.mode
         return "on" if _place(family) < switch.percentage else "shadow"
+
+
+def premium_efficiency(environ: Mapping[str, str]) -> float:
+    """Share of the best standard type's score that keeps a premium type, as an environment has it.
+
+    Raises
+    ------
+    ValueError
+        If it is not a number from 0 to 100.
+    """
+    text = environ.get(PREMIUM_EFFICIENCY, "1.0")
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0.0 <= share <= 100.0:
+        raise ValueError(f"{PREMIUM_EFFICIENCY}: {text!r} is not a number from 0 to 100")
+    return share
 
 
 def _place(family: str) -> float:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from predictor.switches import premium_efficiency
+
 PREFIX = "LEAP_"
 KAFKA_PREFIX = "LEAP_KAFKA_"
 
@@ -150,14 +152,14 @@ class Settings:
             topic_epoch=values["LEAP_TOPIC_EPOCH"],
             redis_prefix=values["LEAP_REDIS_PREFIX"],
             targets=_names(values, "LEAP_TARGETS"),
-            metrics_port=_integer(values, "LEAP_METRICS_PORT"),
+            metrics_port=_port(values, "LEAP_METRICS_PORT"),
             log_level=_level(values, "LEAP_LOG_LEVEL"),
             artifacts=values["LEAP_ARTIFACTS"],
             trusted_keys=values["LEAP_TRUSTED_KEYS"],
             signing_key=values["LEAP_SIGNING_KEY"],
             partitions=values["LEAP_PARTITIONS"],
             catalog=values["LEAP_CATALOG"],
-            premium_efficiency=_share(values, "LEAP_PREMIUM_EFFICIENCY"),
+            premium_efficiency=_premium_efficiency(values),
         )
 
     def to_environment(self) -> dict[str, str]:
@@ -216,17 +218,20 @@ def _integer(values: Mapping[str, str], name: str) -> int:
         raise SettingsError(f"{name}: {values[name]!r} is not a whole number") from None
 
 
+def _port(values: Mapping[str, str], name: str) -> int:
+    if not 0 <= (port := _integer(values, name)) < 2**16:
+        raise SettingsError(f"{name}: {port} is not a port, from 0 to 65535")
+    return port
+
+
+def _premium_efficiency(values: Mapping[str, str]) -> float:
+    try:
+        return premium_efficiency(values)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+
+
 def _level(values: Mapping[str, str], name: str) -> str:
     if values[name] not in LOG_LEVELS:
         raise SettingsError(f"{name}: {values[name]!r} is none of {', '.join(LOG_LEVELS)}")
     return values[name]
-
-
-def _share(values: Mapping[str, str], name: str) -> float:
-    try:
-        share = float(values[name])
-    except ValueError:
-        share = -1.0
-    if not 0.0 <= share <= 100.0:
-        raise SettingsError(f"{name}: {values[name]!r} is not a number from 0 to 100")
-    return share
