@@ -217,13 +217,12 @@ def _named(pointer: Pointer | None) -> str:
 
 
 def without_password(url: str) -> str:
-    """A path or URL as it may be shown.
+    """A path or URL, or a text with some, as it may be shown.
 
     >>> without_password("s3://key:secret@bucket/leap"), without_password(".leap/artifacts")
     ('s3://bucket/leap', '.leap/artifacts')
     """
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
+    return re.sub(r"(?<=://)\S*@", "", url)
 
 
 def open_store(url: str, cache: Path | None = None, trusted_keys: str = "") -> ArtifactStore:
@@ -241,12 +240,16 @@ def open_store(url: str, cache: Path | None = None, trusted_keys: str = "") -> A
     ------
     predictor.signing.KeyFileError
         If the file of keys cannot be used.
+    predictor.places.PlaceError
+        If the URL cannot be used.
     """
     trusted = TrustedKeys(Path(trusted_keys)) if trusted_keys else None
     if "://" not in url:
         return LocalStore(Path(url), trusted)
-    from predictor.remote_store import RemoteStore  # fsspec is not paid for by a launcher with local artifacts
+    from predictor.places import file_system  # fsspec is not paid for by a launcher with local artifacts
+    from predictor.remote_store import RemoteStore
 
+    file_system(url)
     return RemoteStore(url, cache or Path.home() / ".cache" / "leap", trusted)
 
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-import fsspec
+from predictor.places import file_system
 
 
 class Files(Protocol):
@@ -90,7 +90,7 @@ class RemoteFiles:
     """Files under an fsspec URL; the store writes each one whole."""
 
     def __init__(self, url: str) -> None:
-        self._files, self._root = fsspec.core.url_to_fs(url)
+        self._files, self._root = file_system(url)
 
     def names(self, pattern: str) -> list[str]:
         """See :class:`Files`."""
@@ -105,7 +105,7 @@ class RemoteFiles:
 
     def read(self, name: str) -> bytes:
         """See :class:`Files`."""
-        return self._files.cat_file(self._path(name))
+        return bytes(self._files.cat_file(self._path(name)))
 
     def write(self, name: str, data: bytes) -> None:
         """See :class:`Files`."""

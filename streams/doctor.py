@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from predictor.store import without_password
 from streams import doctor_artifacts as artifacts
 from streams import doctor_kafka as kafka
 from streams import doctor_store as store
@@ -110,9 +111,8 @@ def _finding(visit: Visit, check: Check) -> Finding:
         state: Literal["warning", "fault"] = "warning" if trouble.can_wait else "fault"
         return Finding(check=check.name, state=state, found=str(trouble), remedy=trouble.remedy)
     except Exception as error:  # whatever a client raises is a finding too
-        return Finding(
-            check=check.name, state="fault", found=f"{type(error).__name__}: {error}", remedy="see what it names"
-        )
+        text = without_password(f"{type(error).__name__}: {error}")
+        return Finding(check=check.name, state="fault", found=text, remedy="see what it names")
 
 
 def _left_out(check: Check) -> Finding:

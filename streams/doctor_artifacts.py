@@ -4,10 +4,9 @@ import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
-import fsspec
-
 from predictor.artifact import load
 from predictor.manifest import ArtifactError
+from predictor.places import file_system
 from predictor.store import open_store, without_password
 from schemas.hardware import CatalogError, load_catalog
 from streams.visit import Trouble, Visit, duration
@@ -24,7 +23,7 @@ def reachable(visit: Visit) -> str:
         found = sum(len(open_store(url).versions(target)) for target in visit.settings.targets)
         if "retrainer" not in visit.roles():
             return f"{found} under {shown}, read only"
-        files, root = fsspec.core.url_to_fs(url)
+        files, root = file_system(url)
         probe = f"{root.rstrip('/')}/.doctor-{uuid.uuid4().hex}"
         files.makedirs(root, exist_ok=True)
         files.pipe_file(probe, b"leap")
@@ -33,7 +32,7 @@ def reachable(visit: Visit) -> str:
         files.rm_file(probe)
     except Exception as error:  # every file system has errors of its own
         raise Trouble(
-            f"{shown}: {type(error).__name__}: {error}",
+            without_password(f"{shown}: {type(error).__name__}: {error}"),
             "correct LEAP_ARTIFACTS, or the rights there; with --role, only nights must write",
         ) from error
     return f"{found} under {shown}, can be read and written"
