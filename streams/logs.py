@@ -16,18 +16,23 @@ LINES = (
 def configure(level: int | str = logging.INFO) -> None:
     """Set up logging of this process, once, at its start, from a level on."""
     number = logging.getLevelNamesMapping()[level.upper()] if isinstance(level, str) else level
-    terminal = sys.stderr.isatty()
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    rendered = TERMINAL if sys.stderr.isatty() else LINES
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *(TERMINAL if terminal else LINES),
-        ],
+        processors=[*shared, *rendered],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         # Asked at every line: a program may replace its standard error, and close the one before.
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
-    logging.basicConfig(
-        level=max(number, logging.INFO), stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
+    handler = logging.StreamHandler()
+    handler.setFormatter(  # the predictor and libraries log by the standard library: their lines look the same
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendered],
+        )
     )
+    logging.basicConfig(level=max(number, logging.INFO), handlers=[handler])
