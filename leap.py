@@ -86,23 +86,35 @@ def _extra(missing: str | None) -> str | None:
 
 
 def _advise(missing: str | None, extra: str) -> None:
-    typer.secho(f"{missing} is not installed; run: pip install 'leap[{extra}]'", fg="red", err=True)
+    from predictor.errors_cli import fail
+
+    fail(f"{missing} is not installed; run: pip install 'leap[{extra}]'")
 
 
 def main() -> None:
     """Run the command."""
-    for name, place, extra in COMMANDS:
-        _mount(name, place, extra)
     try:
-        app()
+        from predictor.errors_cli import fail, outside  # here, for loading it takes long enough for a Ctrl-C
+
+        with outside():
+            for name, place, extra in COMMANDS:
+                _mount(name, place, extra)
+            app()
     except ImportError as error:
         found = error.__cause__ or error  # fsspec says in words of its own that s3fs is missing
         missing = found.name if isinstance(found, ModuleNotFoundError) else None
         needed = _extra(missing)
-        if needed is None:
+        if needed:
+            _advise(missing, needed)
+        elif found is not error and missing:
+            fail(f"{error}; run: pip install {missing}")
+        else:
             raise
-        _advise(missing, needed)
         sys.exit(1)
+    except typer.Exit as ended:
+        sys.exit(ended.exit_code)
+    except KeyboardInterrupt:  # while modules were loading: what runs ends by itself
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Commands that need an artifact and nothing else: ``leap rank`` and ``leap artifact``."""
 
+import os
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -15,11 +16,13 @@ from rich.console import Console
 from rich.table import Table
 
 from predictor import outputs
+from predictor.errors_cli import fail, outside
 from predictor.explanation import explain
 from predictor.manifest import FILE as MANIFEST
-from predictor.manifest import ArtifactError, decode
-from predictor.signing import KeyFileError, SigningKey
-from predictor.store import ArtifactStore, Pointer, PointerMoved, open_store, prune
+from predictor.manifest import decode
+from predictor.signing import SigningKey
+from predictor.store import ArtifactStore, Pointer, open_store, prune
+from predictor.switches import premium_efficiency
 from schemas import codec
 from schemas.events import THROUGHPUT, JobSubmitted, PreferenceList
 from schemas.yaml_file import read_yaml
@@ -49,6 +52,7 @@ STORE = ".leap/artifacts"
 console = Console(width=None if sys.stdout.isatty() else 120)
 
 
+@outside()
 def rank(
     job: Annotated[Path, typer.Argument(help="A JobSubmitted event as JSON.", exists=True, dir_okay=False)],
     artifacts: Artifacts = STORE,
@@ -68,15 +72,22 @@ def rank(
         submission = codec.decode(job.read_bytes(), JobSubmitted)
     except codec.Rejected as rejected:
         raise fail(f"{job}: {rejected}. `leap schemas show job-submitted` tells what is expected") from None
-    router = Router(_trusting(artifacts, trusted_keys), version=version)
-    router.refresh()
+    if sum((as_json, output is not None, explained)) > 1:
+        raise fail("--json, --as and --explain are three ways to answer; name one")
+    try:
+        router = Router(open_store(artifacts, trusted_keys=trusted_keys), version=version)
+    except ValueError as error:
+        raise fail(str(error)) from None
+    router.load()
+    if router.artifact is None:
+        raise fail(f"nothing of {THROUGHPUT} is in production under {artifacts}; `leap retrain` makes an artifact")
     [answer] = router.rank_many([submission])
     if as_json or output is Output.json:
         print(codec.encode(answer).decode())
     elif output:
         print(_in_words_of(output, answer, submission, _names(names)), end="")
-    elif explained and router.artifact:
-        print(explain(answer, submission, router.artifact.catalog))
+    elif explained:
+        print(explain(answer, submission, router.artifact.catalog, None, premium_efficiency(os.environ)))
     else:
         console.print(as_table(answer))
 
@@ -133,27 +144,32 @@ def as_table(answer: PreferenceList) -> Table:
 
 
 @app.command("list")
+@outside()
 def list_artifacts(artifacts: Artifacts = STORE, target: Target = THROUGHPUT, as_json: Json = False) -> None:
     """All artifacts of a target, oldest first."""
     store = open_store(artifacts)
     pointer = store.pointer(target)
     versions = store.versions(target)
+    if not versions:
+        raise fail(f"no artifacts of {target} under {artifacts}; `leap retrain` makes one")
     if as_json:
         print(msgspec.json.encode({"production": pointer, "versions": versions}).decode())
         return
     for version in versions:
         print(f"{version}{'  in production' if pointer and pointer.version == version else ''}")
-    if not versions:
-        print(f"no artifacts of {target} under {artifacts}; `leap retrain` makes one")
 
 
 @app.command()
+@outside()
 def show(version: Version, artifacts: Artifacts = STORE, target: Target = THROUGHPUT) -> None:
     """The manifest of one artifact, as JSON."""
-    print(_manifest(open_store(artifacts), target, version))
+    data = (open_store(artifacts).folder(target, version) / MANIFEST).read_bytes()
+    decode(data)
+    print(data.decode())
 
 
 @app.command()
+@outside()
 def promote(
     version: Version,
     artifacts: Artifacts = STORE,
@@ -162,21 +178,23 @@ def promote(
     trusted_keys: TrustedKeys = "",
 ) -> None:
     """Move production to an artifact."""
-    _move(_trusting(artifacts, trusted_keys), target, version, reason, pinned=False)
+    _move(open_store(artifacts, trusted_keys=trusted_keys), target, version, reason, pinned=False)
 
 
 @app.command()
+@outside()
 def pin(
     version: Version, artifacts: Artifacts = STORE, target: Target = THROUGHPUT, trusted_keys: TrustedKeys = ""
 ) -> None:
     """Move production to an artifact and hold it there: nights do not move it until `leap artifact promote`."""
-    _move(_trusting(artifacts, trusted_keys), target, version, "pinned by hand", pinned=True)
+    _move(open_store(artifacts, trusted_keys=trusted_keys), target, version, "pinned by hand", pinned=True)
 
 
 @app.command()
+@outside()
 def rollback(artifacts: Artifacts = STORE, target: Target = THROUGHPUT, trusted_keys: TrustedKeys = "") -> None:
     """Move production back to what it was before."""
-    store = _trusting(artifacts, trusted_keys)
+    store = open_store(artifacts, trusted_keys=trusted_keys)
     pointer = store.pointer(target)
     if pointer is None or pointer.previous is None:
         raise fail(f"production of {target} has no version before it; see `leap artifact list`")
@@ -184,6 +202,7 @@ def rollback(artifacts: Artifacts = STORE, target: Target = THROUGHPUT, trusted_
 
 
 @app.command()
+@outside()
 def sign(
     version: Version,
     key: Annotated[Path, typer.Option(envvar="LEAP_SIGNING_KEY", help="File of an Ed25519 private key (PEM).")],
@@ -191,29 +210,25 @@ def sign(
     target: Target = THROUGHPUT,
 ) -> None:
     """Put a signature beside those that an artifact has."""
-    try:
-        signing_key = SigningKey(key)
-        open_store(artifacts).sign(target, version, signing_key)
-    except (ArtifactError, KeyFileError) as error:
-        raise fail(str(error)) from None
+    signing_key = SigningKey(key)
+    open_store(artifacts).sign(target, version, signing_key)
     print(f"{version} is signed by {signing_key.fingerprint}")
 
 
 @app.command()
+@outside()
 def verify(
     version: Version, artifacts: Artifacts = STORE, target: Target = THROUGHPUT, trusted_keys: TrustedKeys = ""
 ) -> None:
     """Load an artifact as a launcher would, and say what is wrong with it."""
     from predictor.artifact import load  # loads ONNX Runtime
 
-    try:
-        manifest = load(_trusting(artifacts, trusted_keys).folder(target, version)).manifest
-    except ArtifactError as error:
-        raise fail(str(error)) from None
+    manifest = load(open_store(artifacts, trusted_keys=trusted_keys).folder(target, version)).manifest
     print(f"{version} can be served: {manifest.recipe}, {manifest.rows} rows{', signed' if trusted_keys else ''}")
 
 
 @app.command("prune")
+@outside()
 def prune_artifacts(
     keep: Annotated[int, typer.Option(help="Newest artifacts to keep.", min=1)] = 30,
     artifacts: Artifacts = STORE,
@@ -224,28 +239,6 @@ def prune_artifacts(
         print(f"removed {version}")
 
 
-def fail(message: str) -> typer.Exit:
-    """Say what is wrong on standard error; raise what is returned."""
-    typer.secho(message, fg="red", err=True)
-    return typer.Exit(1)
-
-
-def _trusting(artifacts: str, trusted_keys: str) -> ArtifactStore:
-    try:
-        return open_store(artifacts, trusted_keys=trusted_keys)
-    except KeyFileError as error:
-        raise fail(str(error)) from None
-
-
-def _manifest(store: ArtifactStore, target: str, version: str) -> str:
-    try:
-        data = (store.folder(target, version) / MANIFEST).read_bytes()
-        decode(data)
-        return data.decode()
-    except ArtifactError as error:
-        raise fail(str(error)) from None
-
-
 def _move(store: ArtifactStore, target: str, version: str, reason: str, *, pinned: bool) -> None:
     from predictor.artifact import load  # loads ONNX Runtime
 
@@ -254,11 +247,8 @@ def _move(store: ArtifactStore, target: str, version: str, reason: str, *, pinne
     # To hold production where it is must not lose the way back.
     previous = pointer.previous if pointer and version == before else before
     moved = Pointer(version=version, previous=previous, reason=reason, moved_at=datetime.now(UTC), pinned=pinned)
-    try:
-        load(store.folder(target, version))
-        store.move(target, moved, pointer)
-    except (ArtifactError, PointerMoved) as error:
-        raise fail(str(error)) from None
+    load(store.folder(target, version))
+    store.move(target, moved, pointer)
     print(f"production of {target}: {version} (was {before}){', pinned' if pinned else ''}")
 
 

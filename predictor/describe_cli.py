@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from predictor.cli import fail
 from predictor.describe import config
 from predictor.describe.graph import NotDescribed
+from predictor.errors_cli import fail
 from predictor.features import architecture
 from schemas.codec import MAX_MESSAGE_BYTES
 from schemas.launch import ModelDefinition

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from retrainer.cli import known
 from streams.topics_cli import read_settings
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def night(
     from retrainer.night import DEFAULT_RECIPES
 
     with _services() as settings, _folder() as folder:
-        _show(night_bench.bench(settings, rows, tuple(recipe or DEFAULT_RECIPES), jobs, folder), as_json)
+        _show(night_bench.bench(settings, rows, known(recipe or DEFAULT_RECIPES), jobs, folder), as_json)
 
 
 @app.command()
@@ -140,7 +141,7 @@ def nights(
 
     configure(logging.WARNING)
     with _folder() as folder:
-        recipes = tuple(recipe or DEFAULT_RECIPES)
+        recipes = known(recipe or DEFAULT_RECIPES)
         _show(walk(count, attempts, recipes, folder, lambda one: typer.echo(one, err=True)), as_json)
 
 
@@ -201,7 +202,7 @@ def _services() -> "Iterator[Settings]":
     from streams.logs import configure
 
     configure(logging.WARNING)  # on standard error: standard output is for the figures
-    settings = read_settings()
+    settings = read_settings({})
     if "LEAP_KAFKA_BOOTSTRAP_SERVERS" in os.environ:
         yield settings
         return

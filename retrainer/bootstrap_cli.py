@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from predictor.cli import fail
+from predictor.errors_cli import fail, outside
 from schemas.events import THROUGHPUT
 from streams.topics_cli import read_settings
 
@@ -15,6 +15,7 @@ app = typer.Typer(no_args_is_help=True, help="Give a hardware type that has neve
 
 
 @app.command()
+@outside()
 def plan(
     hardware: Annotated[str, typer.Option(help="Hardware type, by its name in the catalog.")],
     jobs: Annotated[int, typer.Option(min=1, max=1000, help="How many jobs to run there.")] = 20,
@@ -32,7 +33,7 @@ def plan(
     partitions = Partitions(settings.partitions)
     days = partitions.days()
     if not days:
-        raise fail(f"no partitions under {settings.partitions}; `leap retrain` makes them")
+        raise fail(f"no partitions under {settings.partitions} (LEAP_PARTITIONS); `leap retrain` makes them")
     rows = partitions.read(day for day in days if day > days[-1] - timedelta(days=window))
     catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
     try:

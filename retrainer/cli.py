@@ -15,7 +15,7 @@ import msgspec
 import structlog
 import typer
 
-from predictor.cli import fail
+from predictor.errors_cli import fail, in_words, outside
 
 if TYPE_CHECKING:
     from retrainer.night import Plan, Report
@@ -31,6 +31,7 @@ class Every(StrEnum):
     day = "day"
 
 
+@outside()
 def retrain(
     night: Annotated[
         datetime | None, typer.Option("--date", formats=["%Y-%m-%d"], help="Night to run; today's by default.")
@@ -71,7 +72,7 @@ def retrain(
         night=night.date() if night else datetime.now(UTC).date(),
         window_days=window,
         max_missing=max_missing,
-        recipes=tuple(recipe or DEFAULT_RECIPES),
+        recipes=known(recipe or DEFAULT_RECIPES),
         keep_days=max(keep_days, window),
         promote=not trial,
         n_jobs=jobs,
@@ -92,9 +93,20 @@ def retrain(
             run_daily(lambda day: run(day, left(day)), lambda day: not left(day))
     try:
         reports = run(plan.night, targets)
-    except (Busy, NightFailed) as error:
+    except (Busy, NightFailed, ValueError) as error:  # ValueError: of the backend
         raise fail(str(error)) from None
+    except OSError as error:
+        raise fail(f"{in_words(error)}; LEAP_PARTITIONS says where partitions are") from None
     print(msgspec.json.encode(reports).decode() if as_json else "\n".join(map(summary, reports)))
+
+
+def known(recipes: Sequence[str]) -> tuple[str, ...]:
+    """Names of recipes, each of which there is."""
+    from retrainer.recipes import RECIPES
+
+    if unknown := [name for name in recipes if name not in RECIPES]:
+        raise fail(f"no recipe {', '.join(unknown)}; there are {', '.join(RECIPES)}")
+    return tuple(recipes)
 
 
 class NightFailed(RuntimeError):

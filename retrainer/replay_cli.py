@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from predictor.cli import fail
+from predictor.errors_cli import fail, outside, writable
 from predictor.store import open_store
 from schemas.codec import encode
 from schemas.events import THROUGHPUT, PreferenceList
@@ -28,6 +28,7 @@ TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 TELL_EVERY = 50
 
 
+@outside()
 def replay(
     start: Annotated[datetime, typer.Option("--from", formats=TIMES, help="First submission; UTC unless it says.")],
     end: Annotated[datetime, typer.Option("--to", formats=TIMES, help="End of the range; not in it.")],
@@ -36,7 +37,9 @@ def replay(
     folder: Annotated[
         Path | None, typer.Option(help="Keep one line a list here, and go on from there when run again.")
     ] = None,
-    parquet: Annotated[Path | None, typer.Option(help="Write one row an attempt and artifact.")] = None,
+    parquet: Annotated[
+        Path | None, typer.Option(help="Write one row an attempt and artifact.", callback=writable)
+    ] = None,
     topic: Annotated[str | None, typer.Option(help="Send the lists to this topic; it must exist.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")] = False,
 ) -> None:
@@ -44,7 +47,6 @@ def replay(
     from retrainer.replay import OtherReplay, routers
     from retrainer.replay import replay as run
     from retrainer.replay_summary import read_frame, summarise
-    from streams.topics import TopicError
 
     settings = read_settings()
     start, end = _utc(start), _utc(end)
@@ -57,7 +59,7 @@ def replay(
             ranked_by = routers(settings, store, _versions(settings, artifact, compare))
             publish = _publisher(settings, topic) if topic else _keep
             state = run(settings, ranked_by, start, end, place, publish, _teller())
-        except (LookupError, OtherReplay, TopicError, TimeoutError) as error:
+        except (LookupError, OtherReplay) as error:
             raise fail(str(error)) from None
         lines = read_frame(place)
     if parquet:

@@ -7,15 +7,16 @@ from typing import Annotated
 
 import typer
 
-from predictor.cli import fail
+from predictor.errors_cli import fail, outside, writable
 from predictor.manifest import ArtifactError
 from predictor.store import open_store
 from schemas.events import THROUGHPUT
 from streams.topics_cli import read_settings
 
 
+@outside()
 def report(
-    out: Annotated[Path, typer.Argument(help="HTML file to write.")],
+    out: Annotated[Path, typer.Argument(help="HTML file to write.", callback=writable)],
     night: Annotated[
         datetime | None, typer.Option("--date", formats=["%Y-%m-%d"], help="Night to report on; the last by default.")
     ] = None,
@@ -27,7 +28,8 @@ def report(
         typer.Option(formats=["%Y-%m-%d"], help="Day on which routing began, after days in shadow: adds the saving."),
     ] = None,
     as_png: Annotated[
-        bool, typer.Option("--png", help="Each figure as PNG too, in a folder of the file's name (needs leap[png]).")
+        bool,
+        typer.Option("--png", help="Each figure as PNG too, in a folder of its name (needs the extra png)."),
     ] = False,
     target: Annotated[str, typer.Option(help="Prediction target.")] = THROUGHPUT,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from predictor.errors_cli import fail, outside
 from schemas.codec import Rejected, decode
 from schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
 from schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED
@@ -19,6 +20,7 @@ E = TypeVar("E", JobSubmitted, JobAllocated, JobCompleted, PreferenceList)
 LATE = "Too late: decided when the attempt had its hardware, perhaps by an artifact that has learned from it."
 
 
+@outside()
 def explain(
     attempt: Annotated[str, typer.Argument(help="Its id.")],
     days: Annotated[float, typer.Option(min=0.01, help="How far back to look.")] = 7.0,
@@ -27,20 +29,16 @@ def explain(
     from predictor.explanation import explain as in_words
     from schemas.hardware import load_catalog
     from streams.attempts import event_time, in_time
-    from streams.topics import TopicError
 
     settings = read_settings()
     since = datetime.now(UTC) - timedelta(days=days)
-    try:
-        submission = next(_events(settings, SUBMITTED, JobSubmitted, attempt, since), None)
-        answers = list(_events(settings, PREFERENCES, PreferenceList, attempt, since))
-        allocated = max(_events(settings, ALLOCATED, JobAllocated, attempt, since), key=event_time, default=None)
-        completed = max(_events(settings, COMPLETED, JobCompleted, attempt, since), key=event_time, default=None)
-    except (TopicError, TimeoutError) as error:
-        raise _fail(str(error)) from None
+    submission = next(_events(settings, SUBMITTED, JobSubmitted, attempt, since), None)
+    answers = list(_events(settings, PREFERENCES, PreferenceList, attempt, since))
+    allocated = max(_events(settings, ALLOCATED, JobAllocated, attempt, since), key=event_time, default=None)
+    completed = max(_events(settings, COMPLETED, JobCompleted, attempt, since), key=event_time, default=None)
     if submission is None or not answers:
         missing = "submission" if submission is None else "preference list"
-        raise _fail(f"no {missing} of {attempt} in the last {days:g} days; look further back with --days")
+        raise fail(f"no {missing} of {attempt} in the last {days:g} days; look further back with --days")
     catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
     for answer in answers:  # more than one where a worker died between answering and committing
         if not in_time(answer.decided_at, allocated, completed):
@@ -60,8 +58,3 @@ def _events(settings: "Settings", topic: str, kind: type[E], attempt: str, since
                 continue
             if event.attempt_id == attempt:
                 yield event
-
-
-def _fail(message: str) -> typer.Exit:
-    typer.secho(message, fg="red", err=True)
-    return typer.Exit(1)

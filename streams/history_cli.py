@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from predictor.errors_cli import fail, outside, writable
 from predictor.families import family as family_of
 from schemas.events import THROUGHPUT
 from streams.topics_cli import read_settings
@@ -24,7 +25,6 @@ app = typer.Typer(no_args_is_help=True, help="Running statistics of finished att
 Target = Annotated[str, typer.Option(help="Prediction target.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Family = Annotated[str, typer.Argument(help="A family, or the name of any of its jobs.")]
-Backup = Annotated[Path, typer.Argument(help="Backup: gzipped JSON lines, some 80 bytes a family.")]
 NEAREST = 5
 
 
@@ -38,7 +38,7 @@ def show(family: Family, target: Target = THROUGHPUT, as_json: Json = False) -> 
         found = {key: value for key, value in store.bucket(target, name).statistics.items() if key.name == name}
         if Key("family", name) not in found:
             near = ", ".join(_nearest(store, target, name)) or "none; the history has no families yet"
-            _fail(f"no history of family {name!r} for {target}. Nearest names: {near}")
+            raise fail(f"no history of family {name!r} for {target}. Nearest names: {near}")
     overall = _row(found[Key("family", name)])
     hardware = {key.hardware_type: _row(value) for key, value in sorted(found.items()) if key.kind == "family_hardware"}
     if as_json:
@@ -52,7 +52,11 @@ def show(family: Family, target: Target = THROUGHPUT, as_json: Json = False) -> 
 
 
 @app.command()
-def backup(file: Backup) -> None:
+def backup(
+    file: Annotated[
+        Path, typer.Argument(help="Backup: gzipped JSON lines, some 80 bytes a family.", callback=writable)
+    ],
+) -> None:
     """Write all statistics to a file from which they can be restored, while workers go on."""
     from streams.history_backup import write_backup
 
@@ -67,7 +71,9 @@ def rebuild() -> None:
 
 
 @app.command()
-def restore(file: Backup) -> None:
+def restore(
+    file: Annotated[Path, typer.Argument(help="What `leap history backup` wrote.", exists=True, dir_okay=False)],
+) -> None:
     """Fill the store from a backup, catch up with the topic, then switch to the result."""
     _rebuild(file)
 
@@ -78,6 +84,8 @@ def audit(target: Target = THROUGHPUT, as_json: Json = False) -> None:
     from streams.history_audit import audit as compare
 
     with _open() as (settings, store):
+        if target not in settings.targets:
+            raise fail(f"no target {target!r}: LEAP_TARGETS has {', '.join(settings.targets)}")
         done = compare(settings, store, target)
     rows = [
         {
@@ -113,7 +121,7 @@ def _rebuild(file: Path | None) -> None:
     typer.echo(err=True)
     print(f"generation {done.generation} is in use: {done.messages} messages replayed, {done.rejected} no completions")
     if done.missing:
-        _fail(f"up to {done.missing} completions between the backup and the oldest that the topic keeps are lost")
+        raise fail(f"up to {done.missing} completions between the backup and the oldest that the topic keeps are lost")
 
 
 @contextmanager
@@ -121,22 +129,15 @@ def _open() -> Iterator[tuple["Settings", "HistoryStore"]]:
     """Open the store; turn what may go wrong outside into a sentence."""
     from streams.history_rebuild import SwitchError
     from streams.history_store import Held, HistoryStore
-    from streams.redis_client import STORE_ERRORS, connect
-    from streams.topics import TopicError
+    from streams.redis_client import connect
 
     settings = read_settings()
-    try:
-        with connect(settings.redis_url) as client:
-            yield settings, HistoryStore(client, settings.redis_prefix)
-    except STORE_ERRORS as error:
-        _fail(f"the store does not answer as it should: {error}. LEAP_REDIS_URL says where it is")
-    except (Held, SwitchError, TopicError, TimeoutError, ValueError, OSError) as error:
-        _fail(str(error))
-
-
-def _fail(message: str) -> None:
-    typer.secho(message, fg="red", err=True)
-    raise typer.Exit(1)
+    with outside():
+        try:
+            with connect(settings.redis_url) as client:
+                yield settings, HistoryStore(client, settings.redis_prefix)
+        except (Held, SwitchError, ValueError) as error:
+            raise fail(str(error)) from None
 
 
 def _row(found: "Statistics") -> dict[str, Any]:

@@ -7,11 +7,13 @@ from typing import Annotated
 import msgspec
 import typer
 
+from predictor.errors_cli import outside
 from streams.topics_cli import read_settings
 
 CUT = "first "  # how the reason of a letter begins whose message was too long to keep whole
 
 
+@outside()
 def letters(
     hours: Annotated[float, typer.Option(min=0, help="How far back to look.")] = 24.0,
     again: Annotated[bool, typer.Option("--again", help="Send the original messages to their topics.")] = False,
@@ -24,32 +26,27 @@ def letters(
     from schemas.codec import Rejected, decode
     from schemas.events import DeadLetter
     from schemas.topics import DEAD_LETTERS, load_topics
-    from streams.kafka import CheckedProducer, DeliveryError
+    from streams.kafka import CheckedProducer
     from streams.ranges import read_range
-    from streams.topics import TopicError
 
     settings = read_settings()
     limit = load_topics()[DEAD_LETTERS].max_message_bytes
     since = datetime.now(UTC) - timedelta(hours=hours)
-    try:
-        found: list[DeadLetter] = []
-        for message in read_range(settings, settings.topic(DEAD_LETTERS), since):
-            try:
-                found.append(decode(message.value, DeadLetter, limit))
-            except Rejected as error:
-                where = f"{message.partition}/{message.offset}"
-                typer.secho(f"not a dead letter: {message.topic} at {where}: {error}", fg="yellow", err=True)
-        if again:
-            whole = {(one.topic, one.partition, one.offset): one for one in found if not one.reason.startswith(CUT)}
-            producer = CheckedProducer(settings)
-            for one in whole.values():
-                producer.produce(one.topic, one.value or b"", one.key)
-            producer.flush()
-            print(f"{len(whole)} messages sent again")
-            return
-    except (TopicError, TimeoutError, DeliveryError) as error:
-        typer.secho(str(error), fg="red", err=True)
-        raise typer.Exit(1) from None
+    found: list[DeadLetter] = []
+    for message in read_range(settings, settings.topic(DEAD_LETTERS), since):
+        try:
+            found.append(decode(message.value, DeadLetter, limit))
+        except Rejected as error:
+            where = f"{message.partition}/{message.offset}"
+            typer.secho(f"not a dead letter: {message.topic} at {where}: {error}", fg="yellow", err=True)
+    if again:
+        whole = {(one.topic, one.partition, one.offset): one for one in found if not one.reason.startswith(CUT)}
+        producer = CheckedProducer(settings)
+        for one in whole.values():
+            producer.produce(one.topic, one.value or b"", one.key)
+        producer.flush()
+        print(f"{len(whole)} messages sent again")
+        return
     counts = Counter((one.worker, one.topic, one.reason) for one in found)
     last = {(one.worker, one.topic, one.reason): f"{one.partition}/{one.offset}" for one in found}
     rows = [

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from predictor.errors_cli import fail
 from streams.embedded import ServiceError, embedded_pair
 
 
@@ -25,5 +26,4 @@ def services(
             stop.wait()
     except (ServiceError, ModuleNotFoundError) as error:
         hint = "pip install 'leap[embedded]'" if isinstance(error, ModuleNotFoundError) else "is the port taken?"
-        typer.secho(f"{error}\n{hint}", fg="red", err=True)
-        raise typer.Exit(1) from None
+        raise fail(f"{error}\n{hint}") from None

@@ -7,9 +7,10 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 import typer
 
-from predictor.switches import Switch
+from predictor.errors_cli import fail, outside
+from predictor.switches import Switch, Switches
 from schemas.events import Objective
-from streams.redis_client import STORE_ERRORS, connect
+from streams.redis_client import connect
 from streams.switch_store import DEFAULT, SwitchStore
 from streams.topics_cli import read_settings
 
@@ -38,7 +39,14 @@ def unset_switch(
     by: Annotated[str | None, typer.Option(help="Who changes it; the user of this machine by default.")] = None,
 ) -> None:
     """Remove a model type's own switch."""
-    _show(_ask(lambda store: store.set(model_type, None, by or getpass.getuser())))
+
+    def unset(store: SwitchStore) -> Switches:
+        known = store.read().by_model_type
+        if model_type not in (*known, DEFAULT):
+            raise fail(f"{model_type} has no switch of its own; these have: {', '.join(sorted(known)) or 'none'}")
+        return store.set(model_type, None, by or getpass.getuser())
+
+    _show(_ask(unset))
 
 
 @app.command()
@@ -60,10 +68,11 @@ def _show(switches: msgspec.Struct) -> None:
     print(msgspec.json.format(msgspec.json.encode(switches), indent=1).decode())
 
 
+@outside()
 def _ask(question: Callable[[SwitchStore], Answer]) -> Answer:
     settings = read_settings()
     try:
-        return question(SwitchStore(connect(settings.redis_url), settings.redis_prefix))
-    except STORE_ERRORS as error:
-        typer.secho(f"the store does not answer: {error}; check LEAP_REDIS_URL", fg="red", err=True)
-        raise typer.Exit(1) from None
+        client = connect(settings.redis_url)
+    except ValueError as error:
+        raise fail(str(error)) from None
+    return question(SwitchStore(client, settings.redis_prefix))

@@ -1,50 +1,47 @@
 """``leap topics``: create the declared topics, and check them."""
 
 import os
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
+from predictor.errors_cli import fail, outside
 from schemas.topics import load_topics
-from streams.settings import Settings, SettingsError
+from streams.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Create and check the declared topics.")
 
 
-def read_settings() -> Settings:
+#: Whoever waits for a command need not read ten times a second that a broker is away; workers shall find it again.
+SELDOM = {"LEAP_KAFKA_RECONNECT_BACKOFF_MS": "5000"}
+
+
+@outside()
+def read_settings(defaults: Mapping[str, str] = SELDOM) -> Settings:
     """Settings from the environment, or an exit that says what is wrong with them."""
-    try:
-        return Settings.from_environment(os.environ)
-    except SettingsError as error:
-        typer.secho(str(error), fg="red", err=True)
-        raise typer.Exit(1) from None
+    own = any(name.startswith("LEAP_KAFKA_RECONNECT_") for name in os.environ)
+    return Settings.from_environment(os.environ if own else {**defaults, **os.environ})
 
 
 @app.command()
+@outside()
 def ensure() -> None:
     """Create the topics that are missing; fail if one is not as declared."""
-    from streams.topics import TopicError, ensure_topics
+    from streams.topics import ensure_topics
 
-    settings = read_settings()
-    try:
-        created = ensure_topics(settings, load_topics().values())
-    except TopicError as error:
-        typer.secho(str(error), fg="red", err=True)
-        raise typer.Exit(1) from None
+    created = ensure_topics(read_settings(), load_topics().values())
     print(f"{len(created)} created: {', '.join(created)}" if created else "all topics are there, as declared")
 
 
 @app.command()
+@outside()
 def check() -> None:
     """Fail if a topic is missing or not as declared."""
-    from streams.topics import TopicError, assert_topics
+    from streams.topics import assert_topics
 
-    try:
-        if grown := assert_topics(read_settings(), load_topics().values()):
-            raise TopicError("; ".join(grown))
-    except TopicError as error:
-        typer.secho(str(error), fg="red", err=True)
-        raise typer.Exit(1) from None
+    if grown := assert_topics(read_settings(), load_topics().values()):
+        raise fail("; ".join(grown))
     print("all topics are there, as declared")
 
 
@@ -64,8 +61,7 @@ def rights(
     from streams.rights import ROLES, grants, kafka_command, store_rules
 
     if role not in ROLES:
-        typer.secho(f"no role {role!r}; there are {', '.join(ROLES)}", fg="red", err=True)
-        raise typer.Exit(1)
+        raise fail(f"no role {role!r}; there are {', '.join(ROLES)}")
     settings = read_settings()
     for grant in grants(role, settings):
         print(kafka_command(grant, f"User:{user or role}"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from predictor.cli import fail
+from predictor.errors_cli import fail
 
 if TYPE_CHECKING:
     from retrainer.ablation.measure import Result

@@ -66,6 +66,16 @@ def test_explained(artifact_store: LocalStore, job: Path) -> None:
     assert "2 trainers x 8 accelerators x" in told
 
 
+@pytest.mark.parametrize(("share", "dear"), [("0", 0), ("100", 1)])
+def test_premium_types_are_kept_as_a_worker_keeps_them(
+    artifact_store: LocalStore, job: Path, monkeypatch: pytest.MonkeyPatch, share: str, dear: int
+) -> None:
+    monkeypatch.setenv("LEAP_PREMIUM_EFFICIENCY", share)
+    answer = decode(run(artifact_store, job, "--json").encode(), PreferenceList)
+    assert sum("premium" in one.reason for one in answer.excluded) == dear
+    assert (f"reaches {share} x" in run(artifact_store, job, "--explain")) is not bool(dear)
+
+
 def test_a_file_that_is_no_submission(artifact_store: LocalStore, job: Path) -> None:
     job.write_text("{}")
     assert "leap schemas show job-submitted" in run(artifact_store, job, code=1)

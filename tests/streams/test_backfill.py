@@ -168,6 +168,22 @@ def test_dry_run_checks_limit_and_writes_rejects(table: Path) -> None:
     ]
 
 
+def test_nothing_to_send_is_a_failure(table: Path) -> None:
+    code, _, err = run(table, "--dry-run", "--skip", "61")
+    assert (code, "--skip 61" in err, "only 60 events" in err) == (1, True, True)
+    (table / "jobs.csv").write_text((table / "jobs.csv").read_text().splitlines()[0])
+    code, _, err = run(table, "--dry-run")
+    assert (code, "no rows below" in err) == (1, True)
+
+
+def test_hardware_types_that_the_catalog_does_not_have_are_named(table: Path) -> None:
+    jobs = table / "jobs.csv"
+    assert "catalog" not in run(table, "--dry-run")[2]
+    jobs.write_text(jobs.read_text().replace("bert-1,H200-NVL", "bert-1,Abacus"))
+    code, _, err = run(table, "--dry-run")
+    assert (code, "never ranked: Abacus (7); see LEAP_CATALOG" in err) == (0, True)
+
+
 def test_mlperf_runs_through_kafka(topics: Settings, shared_data: Path) -> None:
     arguments = [str(shared_data / "mlperf-training/runs.csv"), "--mapping", "mlperf", "--json"]
     done = CliRunner().invoke(app, arguments, env=os.environ | topics.to_environment())

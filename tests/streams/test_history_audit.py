@@ -86,6 +86,8 @@ def test_while_the_topic_has_all_the_audit_is_exact_and_needs_no_attempts(
     done = audit(topics, history, TARGET)
     assert (done.whole, done.compared, done.differences) == (True, len(statistics(topics)), [])
     assert "0 differ" in CliRunner().invoke(app, ["audit"]).stdout
+    unknown = CliRunner().invoke(app, ["audit", "--target", "nope"])
+    assert unknown.exit_code == 1 and "no target 'nope': LEAP_TARGETS has throughput" in unknown.stderr
     history_loop(topics).run(until_end=True)
     history.apply([DOUBLE._replace(source=next(iter(history.bucket(TARGET, "ranker-a").fences)), offset=10**6)])
     [difference] = audit(topics, history, TARGET).differences

@@ -63,6 +63,8 @@ def test_a_running_worker_is_switched_and_its_lists_are_explained(
     assert CliRunner().invoke(switch, ["set", "model-3", "off", "--by", "bob"]).exit_code == 0
     while ask(worker).no_opinion != "switched off":
         pass
+    unknown = CliRunner().invoke(switch, ["unset", "nope"])
+    assert unknown.exit_code == 1 and "nope has no switch of its own; these have: model-3" in unknown.stderr
     history = CliRunner().invoke(switch, ["history"]).output.splitlines()
     assert [line.split("  ")[1:3] for line in history] == [["bob", "model-3"], ["ann", "model-3"]]
 

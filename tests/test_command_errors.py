@@ -1,0 +1,121 @@
+"""What commands say of what is wrong outside of Leap: a sentence, without a password, and a status that is not 0."""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import leap
+from predictor.errors_cli import in_words, outside
+from streams import logs
+
+ROOT = Path(__file__).parents[1]
+JOB = str(ROOT / "examples" / "job.json")
+SECRET = "hush-7e1"
+BUCKET = f"s3://key:{SECRET}@bucket/x"
+NO_CREDENTIALS = {
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+    "AWS_CONFIG_FILE": "/dev/null",
+}
+
+WRONG = [
+    ("artifact list", {"LEAP_ARTIFACTS": BUCKET}, "AWS_ACCESS_KEY_ID"),
+    (f"rank {JOB}", {"LEAP_ARTIFACTS": BUCKET}, "AWS_ACCESS_KEY_ID"),
+    ("retrain --offline", {"LEAP_PARTITIONS": BUCKET}, "AWS_ACCESS_KEY_ID"),
+    ("report x.html", {"LEAP_PARTITIONS": BUCKET}, "AWS_ACCESS_KEY_ID"),
+    ("backtest", {"LEAP_PARTITIONS": BUCKET}, "AWS_ACCESS_KEY_ID"),
+    ("bootstrap plan --hardware x", {"LEAP_PARTITIONS": BUCKET}, "AWS_ACCESS_KEY_ID"),
+    ("artifact list", {"LEAP_ARTIFACTS": "foo://x"}, "foo://x: Protocol not known"),
+    ("artifact list", {"LEAP_ARTIFACTS": f"ftp://u:{SECRET}@127.0.0.1:1/x"}, "ftp://127.0.0.1:1/x: "),
+    ("artifact list", {"LEAP_ARTIFACTS": "s3://bucket/x", **NO_CREDENTIALS}, "Unable to locate credentials; LEAP_"),
+    (f"rank {JOB}", {"LEAP_ARTIFACTS": "s3://bucket/x", **NO_CREDENTIALS}, "Unable to locate credentials; LEAP_"),
+    ("artifact list --target nope", {}, "no artifacts of nope under"),
+    (f"rank {JOB}", {"LEAP_ARTIFACTS": "nowhere"}, "nothing of throughput is in production under nowhere"),
+    (f"rank {JOB} --version nope", {}, "no artifact 'nope' of target 'throughput'"),
+    (f"rank {JOB} --json --as list", {}, "name one"),
+    (f"rank {JOB} --explain --as list", {}, "name one"),
+    (f"rank {JOB}", {"LEAP_PREMIUM_EFFICIENCY": "x"}, "LEAP_PREMIUM_EFFICIENCY: 'x' is not a number from 0 to 100"),
+    ("switch show", {"LEAP_REDIS_URL": "foo"}, "LEAP_REDIS_URL cannot be read: expected redis://host"),
+    ("worker ranking", {"LEAP_REDIS_URL": f"http://u:{SECRET}@x"}, "LEAP_REDIS_URL cannot be read"),
+    ("topics check", {"LEAP_KAFKA_FOO_BAR": "x"}, 'No such configuration property: "foo.bar"; LEAP_KAFKA_BOOTSTRAP'),
+    ("topics ensure", {"LEAP_KAFKA_FOO_BAR": "x"}, "LEAP_KAFKA_<PROPERTY>"),
+    ("worker history", {"LEAP_KAFKA_FOO_BAR": "x"}, "LEAP_KAFKA_<PROPERTY>"),
+    ("letters", {"LEAP_KAFKA_FOO_BAR": "x"}, "LEAP_KAFKA_<PROPERTY>"),
+    ("worker history", {"LEAP_METRICS_PORT": "99999"}, "LEAP_METRICS_PORT: 99999 is not a port"),
+    ("retrain --offline --backend foo", {}, "Invalid backend: foo"),
+    ("retrain --offline", {"LEAP_PARTITIONS": "/proc/x"}, "/proc/x: No such file or directory; LEAP_PARTITIONS"),
+    ("retrain --offline --recipe nope", {}, "no recipe nope; there are structured, boosted"),
+    ("report .", {}, ". is a folder"),
+    ("report none/x.html", {}, "none/x.html cannot be written"),
+    ("history backup none/b", {}, "none/b cannot be written"),
+    ("replay --from 2026-01-01 --to 2026-01-02 --parquet none/x", {}, "none/x cannot be written"),
+    ("backfill x.csv --mapping mlperf --rejects none/x", {}, "none/x cannot be written"),
+]
+
+
+def run(monkeypatch: pytest.MonkeyPatch, arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["leap", *arguments.split()])
+    with pytest.raises(SystemExit) as ended:
+        leap.main()
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty folder to work in, and logging as it was."""
+    monkeypatch.chdir(tmp_path)
+    kept = logging.getLogger().handlers[:]
+    yield
+    logging.getLogger().handlers[:] = kept
+
+
+@pytest.mark.parametrize(("arguments", "given", "expected"), WRONG, ids=lambda each: str(each)[:40])
+def test_what_is_wrong_outside_is_a_sentence(
+    arguments: str,
+    given: dict[str, str],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert run(monkeypatch, arguments) == 1
+    out, err = capfd.readouterr()
+    assert expected in err, err
+    assert SECRET not in out + err
+    assert "Traceback" not in err
+    assert not out
+
+
+def test_a_mistake_of_our_own_stays_a_traceback() -> None:
+    with pytest.raises(ValueError, match="ours"), outside():
+        raise ValueError("ours")
+
+
+def test_an_error_without_words_has_its_name() -> None:
+    assert in_words(OSError()) == "OSError"
+
+
+def test_an_interrupt_while_modules_are_loading_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(leap, "import_module", interrupted)
+    assert run(monkeypatch, "artifact list") == 130
+
+
+def test_the_help_names_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "report --help") == 0
+    assert "needs the extra png" in " ".join(capsys.readouterr().out.replace("│", " ").split())
+
+
+def test_lines_of_the_standard_library_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    logging.getLogger().handlers[:] = []
+    logs.configure()
+    logging.getLogger("predictor.router").info("artifact in use: %s", "v1")
+    line = json.loads(capsys.readouterr().err)
+    assert (line["event"], line["level"], line["logger"]) == ("artifact in use: v1", "info", "predictor.router")
