@@ -67,8 +67,8 @@ def test_a_fit_sees_what_had_finished_only() -> None:
     rows = rows_on(days, finished=[8.0] * 7)
     assert np.isnan(walk(rows, np.zeros(7), witness, warm_up_days=2)).all(), "nothing has finished"
     whole = rows_on(days, finished=[one + 0.1 for one in days])
-    same, plain = (walk(one, np.zeros(7), witness, warm_up_days=2) for one in (whole, rows_on(days)))
-    np.testing.assert_array_equal(same, plain)
+    alike = (walk(one, np.zeros(7), witness, warm_up_days=2) for one in (whole, rows_on(days)))
+    np.testing.assert_array_equal(*alike)
 
 
 def test_runs_side_by_side_see_what_one_after_the_other_does() -> None:
