@@ -9,8 +9,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from predictor.features.history import SECONDS_PER_DAY
-from predictor.jobs import Floats, columns, seconds, strings
+from predictor.jobs import Floats, columns, strings
 from predictor.kernel import Rows
 from predictor.structured import rows_of
 from predictor.units import codes
@@ -20,9 +19,6 @@ from retrainer.table import jobs as jobs_of
 from retrainer.table import log_target
 from schemas.events import THROUGHPUT
 from streams.mapped import Job
-
-#: Column of when an attempt finished, in days from the origin of `day`.
-FINISHED = "finished"
 
 
 class Recipe(Protocol):
@@ -60,8 +56,7 @@ def rows_of_jobs(jobs: Sequence[Job], extra: Sequence[str] = ()) -> tuple[Rows, 
     ran_on = strings([completed.hardware_type for _, completed in measured])
     y = np.log([completed.measurements[THROUGHPUT] for _, completed in measured])
     further = {name: strings([str(values.get(name, "")) for values in submitted.extra]) for name in extra}
-    finished = np.array([seconds(completed.finished_at) for _, completed in measured]) / SECONDS_PER_DAY
-    return {**rows_of(submitted, np.arange(len(measured)), ran_on), FINISHED: finished, **further}, y
+    return {**rows_of(submitted, np.arange(len(measured)), ran_on), **further}, y
 
 
 def rows_of_table(table: pd.DataFrame) -> tuple[Rows, Floats]:
@@ -69,21 +64,18 @@ def rows_of_table(table: pd.DataFrame) -> tuple[Rows, Floats]:
     y = log_target(table, THROUGHPUT)
     table = table[~np.isnan(y)].sort_values("submitted_at", kind="stable")
     ran_on = table["hardware_type"].to_numpy(dtype=object)
-    finished = table["finished_at"].to_numpy(dtype=float) / SECONDS_PER_DAY
-    rows = {**rows_of(jobs_of(table), np.arange(len(table)), ran_on), FINISHED: finished}
-    return rows, log_target(table, THROUGHPUT)
+    return rows_of(jobs_of(table), np.arange(len(table)), ran_on), log_target(table, THROUGHPUT)
 
 
 def walk(
     rows: Rows, y: Floats, recipe: Recipe, every_days: int = 1, warm_up_days: float = 45.0, n_jobs: int = 1
 ) -> Floats:
-    """(n,) predicted ln throughput, each from attempts that finished on earlier days; NaN in the warm-up.
+    """(n,) predicted ln throughput, each from attempts of earlier days; NaN in the warm-up.
 
     Parameters
     ----------
     rows
-        Columns of attempts in any order; `day` is a number of days from any origin. Without `FINISHED` each attempt
-        finished on its day.
+        Columns of attempts in any order; `day` is a number of days from any origin.
     every_days
         Days that one fit serves: within them it does not see what has finished since.
     n_jobs
@@ -105,11 +97,8 @@ def _run(
 ) -> list[tuple[NDArray[np.intp], Floats]]:
     """Positions and what was predicted of them, by fit."""
     found = []
-    known = np.maximum(day, rows.get(FINISHED, day))
     for start, end in nights:
-        past, now = np.flatnonzero(known < start), np.flatnonzero((day >= start) & (day < end))
-        if not len(past):
-            continue
+        past, now = np.flatnonzero(day < start), np.flatnonzero((day >= start) & (day < end))
         recipe.fit(take(rows, past), y[past])
         found.append((now, recipe.predict(take(rows, now))))
     return found

@@ -58,19 +58,6 @@ def test_a_fit_sees_earlier_days_only(every_days: int, expected: list[float]) ->
     assert witness.latest[0] == 1.0
 
 
-def test_a_fit_sees_what_had_finished_only() -> None:
-    days = [0.0, 0.9, 1.0, 5.1, 5.8, 6.0, 7.5]
-    witness = Witness()
-    rows = rows_on(days, finished=[0.1, 2.0, 6.5, 7.0, 5.9, 6.1, 7.6])
-    predicted = walk(rows, np.zeros(7), witness, warm_up_days=2)
-    np.testing.assert_array_equal(predicted, [np.nan, np.nan, np.nan, 2, 2, 3, 5])
-    rows = rows_on(days, finished=[8.0] * 7)
-    assert np.isnan(walk(rows, np.zeros(7), witness, warm_up_days=2)).all(), "nothing has finished"
-    whole = rows_on(days, finished=[one + 0.1 for one in days])
-    alike = (walk(one, np.zeros(7), witness, warm_up_days=2) for one in (whole, rows_on(days)))
-    np.testing.assert_array_equal(*alike)
-
-
 def test_runs_side_by_side_see_what_one_after_the_other_does() -> None:
     rng = np.random.default_rng(0)
     rows = rows_on(np.sort(rng.uniform(0, 30, 200)).tolist(), accelerators=rng.choice([8.0, 16.0], 200).tolist())
