@@ -70,7 +70,7 @@ def rows_of_table(table: pd.DataFrame) -> tuple[Rows, Floats]:
 def walk(
     rows: Rows, y: Floats, recipe: Recipe, every_days: int = 1, warm_up_days: float = 45.0, n_jobs: int = 1
 ) -> Floats:
-    """(n,) predicted ln throughput, each from attempts of earlier days; NaN in the warm-up.
+    """(n,) predicted ln throughput, each from attempts submitted on earlier days; NaN in the warm-up.
 
     Parameters
     ----------
