@@ -23,13 +23,10 @@ log = structlog.get_logger(__name__)
 POLL_S = 0.1
 # More than this of large messages is not taken into a batch, and so many are taken before it is looked at.
 BATCH_BYTES, AT_ONCE = 16 * 2**20, 2000
-CLOSE_S = 5.0
-ANSWER_S = 30.0
-FIRST_RETRY_S = 0.1
-LAST_RETRY_S = 5.0
+CLOSE_S, ANSWER_S = 5.0, 30.0
+FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 
-# The partitions moved while we worked: their messages come again to whoever has them now. Any other
-# refusal is no part of normal life.
+# The partitions moved while we worked: their messages come again to whoever has them now.
 MOVED = {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
 
 
@@ -194,9 +191,8 @@ class BatchLoop:
                 self.progress.failing()
                 first = batch[0]
                 log.warning(
-                    "batch failed and is tried again",
-                    worker=self.worker, error=repr(error), messages=len(batch), topic=first.topic,
-                    partition=first.partition, offset=first.offset, pause_s=pause,
+                    "batch failed and is tried again", worker=self.worker, error=repr(error), messages=len(batch),
+                    topic=first.topic, partition=first.partition, offset=first.offset, pause_s=pause,
                 )  # fmt: skip
                 batch = self._wait(batch, pause)
                 pause = min(2 * pause, LAST_RETRY_S)
