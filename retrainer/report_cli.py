@@ -29,7 +29,7 @@ def report(
     ] = None,
     as_png: Annotated[
         bool,
-        typer.Option("--png", help="Each figure as PNG too, in a folder of its name (needs the extra png)."),
+        typer.Option("--png", help="Each figure as PNG too, in a folder of its name (with the extra png)."),
     ] = False,
     target: Annotated[str, typer.Option(help="Prediction target.")] = THROUGHPUT,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from operator import methodcaller
 from typing import NamedTuple
 
 import structlog
@@ -71,10 +72,15 @@ def unreadable(error: KafkaError) -> bool:
     return error.code() in (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)
 
 
+# Of a header whose name is not UTF-8 the client makes what is no object, and sets an error. Where a method is called
+# directly and often, CPython 3.11 does not look for errors, and such an object ends the process; here it always looks.
+_ask_headers = methodcaller("headers")
+
+
 def _headers(raw: RawMessage) -> Iterable[tuple[str, str | bytes | None]]:
     try:
-        headers = raw.headers()
-    except SystemError:  # a name is not UTF-8; asked once more, the client would give what is no object
+        headers = _ask_headers(raw)
+    except SystemError:
         return ()
     return headers.items() if isinstance(headers, dict) else headers or ()
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 
 from confluent_kafka import Producer
 
@@ -36,9 +37,10 @@ BOMB = bytes(100 * 2**20)
 LARGE = {"compression.type": "zstd", "message.max.bytes": 10**9, "queue.buffering.max.kbytes": 2**20}
 
 
-def send(settings: Settings, value: bytes, **configuration: object) -> None:
-    producer = Producer(producer_config(settings) | configuration)
-    producer.produce(settings.topic(COMPLETED), value, partition=0)
+def send(settings: Settings, value: bytes, times: int = 1, configuration: Mapping[str, object] | None = None) -> None:
+    producer = Producer(producer_config(settings) | dict(configuration or {}))
+    for _ in range(times):
+        producer.produce(settings.topic(COMPLETED), value, partition=0)
     assert producer.flush(60) == 0
 
 
@@ -49,16 +51,17 @@ def read_all(settings: Settings) -> list[Message]:
 
 
 def test_a_header_whose_name_is_no_text_is_none(topics: Settings) -> None:
+    send(topics, b"before", times=100)  # the interpreter takes shortcuts where a call is made often
     command = [sys.executable, "-c", STRANGE_HEADER, topics.bootstrap_servers, topics.topic(COMPLETED)]
     subprocess.run(command, env=os.environ | {"AIOKAFKA_NO_EXTENSIONS": "1"}, check=True)
     send(topics, b"after")
-    assert [(one.value, one.trace) for one in read_all(topics)] == [(b"strange", ()), (b"after", ())]
-    assert [one.value for one in read_range(topics, topics.topic(COMPLETED))] == [b"strange", b"after"]
+    assert [(one.value, one.trace) for one in read_all(topics)][100:] == [(b"strange", ()), (b"after", ())]
+    assert [one.value for one in read_range(topics, topics.topic(COMPLETED))][100:] == [b"strange", b"after"]
 
 
 def test_what_cannot_be_unpacked_is_a_dead_letter_without_value(topics: Settings) -> None:
     send(topics, b"before")
-    send(topics, BOMB, **LARGE)
+    send(topics, BOMB, configuration=LARGE)
     send(topics, b"after")
     found = read_all(topics)
     assert [(one.offset, one.position, one.value) for one in found] == [
