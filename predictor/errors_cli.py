@@ -18,7 +18,7 @@ OUTSIDE = {
     "DeliveryError": BROKER,
     "KafkaException": BROKER,
     "RedisError": STORE,
-    "RedisClusterException": STORE,
+    "RedisClusterException": STORE,  # of a Cluster that is away: no RedisError
     "BotoCoreError": BUCKET,
     "ArtifactError": "{}",
     "CatalogError": "{}",

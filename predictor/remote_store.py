@@ -4,12 +4,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import fsspec
 import msgspec
 
 from predictor.durable import sync_folder
 from predictor.manifest import FILE as MANIFEST
 from predictor.manifest import FILE_NAME, MAX_BYTES, ArtifactError, decode, read_limited
+from predictor.places import file_system
 from predictor.signing import FILE as SIGNATURES
 from predictor.signing import SigningKey, TrustedKeys
 from predictor.store import (
@@ -36,7 +36,7 @@ class RemoteStore:
     """
 
     def __init__(self, url: str, cache: Path, trusted: TrustedKeys | None = None) -> None:
-        self._files, self._root = fsspec.core.url_to_fs(url)
+        self._files, self._root = file_system(url)
         self._cache = cache
         self._url = without_password(url)
         self._trusted = trusted

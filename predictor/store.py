@@ -246,10 +246,8 @@ def open_store(url: str, cache: Path | None = None, trusted_keys: str = "") -> A
     trusted = TrustedKeys(Path(trusted_keys)) if trusted_keys else None
     if "://" not in url:
         return LocalStore(Path(url), trusted)
-    from predictor.places import file_system  # fsspec is not paid for by a launcher with local artifacts
-    from predictor.remote_store import RemoteStore
+    from predictor.remote_store import RemoteStore  # fsspec is not paid for by a launcher with local artifacts
 
-    file_system(url)
     return RemoteStore(url, cache or Path.home() / ".cache" / "leap", trusted)
 
 

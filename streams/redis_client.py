@@ -9,8 +9,6 @@ from redis.retry import Retry
 Client = redis.Redis | redis.RedisCluster
 
 TIMEOUT_S = 10.0
-#: What a store that is away may raise: that of a Cluster is no RedisError.
-STORE_ERRORS = (redis.RedisError, redis.exceptions.RedisClusterException)
 
 
 def connect(url: str) -> Client:
