@@ -4,6 +4,7 @@ import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -13,7 +14,7 @@ from schemas.events import SUCCEEDED, JobAttempt
 from schemas.topics import ATTEMPTS, COMPLETED
 from streams.history import WORKER, keys, read
 from streams.history_store import Bucket, HistoryStore
-from streams.kafka import consumer_config
+from streams.kafka import consumer_config, when_led
 from streams.observations import Key, bucket_of
 from streams.ranges import read_range
 from streams.settings import Settings
@@ -119,8 +120,9 @@ def _committed(settings: Settings) -> dict[str, int] | None:
     try:
         numbers = consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
         partitions = [TopicPartition(topic, number) for number in numbers]
-        if any(consumer.get_watermark_offsets(partition, TIMEOUT_S)[0] for partition in partitions):
-            return None
+        for partition in partitions:
+            if when_led(partial(consumer.get_watermark_offsets, partition, TIMEOUT_S), TIMEOUT_S)[0]:
+                return None
         return {f"{topic_id}/{one.partition}": one.offset for one in consumer.committed(partitions, timeout=TIMEOUT_S)}
     finally:
         consumer.close()

@@ -1,11 +1,12 @@
 """Kafka clients: their configuration, and a producer that accounts for every event."""
 
 import math
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streams import metrics
 from streams.settings import Settings
@@ -15,6 +16,10 @@ log = structlog.get_logger(__name__)
 
 # A dead letter carries a message of the largest size in base64 beside other fields.
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
+#: What brokers answer for a moment when a topic is new or its leader moves.
+NO_LEADER = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+
+Answer = TypeVar("Answer")
 
 
 def producer_config(settings: Settings) -> dict[str, Any]:
@@ -63,6 +68,24 @@ def admin_config(settings: Settings) -> dict[str, Any]:
     Only errors are logged, because librdkafka warns of each property that one kind of client does not have.
     """
     return {"client.id": "leap", "log_level": "3"} | dict(settings.kafka)
+
+
+def when_led(ask: Callable[[], Answer], seconds: float) -> Answer:
+    """Ask about partitions, and ask again while one has no leader, which the client itself does not.
+
+    Raises
+    ------
+    confluent_kafka.KafkaException
+        Any other answer at once, and that one when `seconds` are over.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].code() not in NO_LEADER or time.monotonic() > until:
+                raise
+        time.sleep(0.1)
 
 
 def is_fatal(error: KafkaError) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as RawMessage
 
-from streams.kafka import consumer_config
+from streams.kafka import consumer_config, when_led
 from streams.message import Message, unreadable
 from streams.settings import Settings
 from streams.topics import TopicError, topic_ids
@@ -17,8 +17,6 @@ BATCH = 1_000
 #: Short: nothing tells that a partition has ended but a call that waits in vain.
 WAIT_S = 0.02
 TIMEOUT_S = 30.0
-#: What brokers answer for a moment when a topic is new or its leader moves.
-NO_LEADER = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 
 
 def read_range(
@@ -103,23 +101,13 @@ def _starts(consumer: Consumer, topic: str, first: int) -> dict[int, int]:
     if not first:
         return dict.fromkeys(partitions, OFFSET_BEGINNING)
     starts = {}
-    for answer in _offsets_for_times(consumer, [TopicPartition(topic, number, first) for number in partitions]):
+    asked = [TopicPartition(topic, number, first) for number in partitions]
+    for answer in when_led(lambda: consumer.offsets_for_times(asked, TIMEOUT_S), TIMEOUT_S):
         if answer.error is not None:
             raise KafkaException(answer.error)
         if answer.offset >= 0:  # -1: none so late
             starts[answer.partition] = answer.offset
     return starts
-
-
-def _offsets_for_times(consumer: Consumer, asked: list[TopicPartition]) -> list[TopicPartition]:
-    until = time.monotonic() + TIMEOUT_S
-    while True:
-        try:
-            return consumer.offsets_for_times(asked, TIMEOUT_S)
-        except KafkaException as error:
-            if error.args[0].code() not in NO_LEADER or time.monotonic() > until:
-                raise
-            time.sleep(0.1)
 
 
 def _at_end(raw: RawMessage) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from typer.testing import CliRunner
 
 from schemas.codec import encode
@@ -43,6 +43,21 @@ def expired(monkeypatch: pytest.MonkeyPatch) -> None:
             return 1, 2
 
     monkeypatch.setattr("streams.history_audit.Consumer", Later)
+
+
+@pytest.fixture
+def moving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every broker's first answer is that it does not lead the partition, as when a topic is new."""
+    asked = set()
+
+    class Moving(Consumer):
+        def get_watermark_offsets(self, partition: TopicPartition, *rest: Any, **_: Any) -> tuple[int, int]:
+            if partition.partition not in asked:
+                asked.add(partition.partition)
+                raise KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION))
+            return super().get_watermark_offsets(partition, *rest)
+
+    monkeypatch.setattr("streams.history_audit.Consumer", Moving)
 
 
 def join(settings: Settings, events: list[JobCompleted]) -> None:
@@ -113,6 +128,7 @@ def test_what_the_topics_no_longer_keep_is_no_difference(topics: Settings, histo
     assert CliRunner().invoke(app, ["audit"]).exit_code == 1
 
 
+@pytest.mark.usefixtures("moving")
 def test_what_came_from_a_topic_that_was_created_again_is_no_difference(
     topics: Settings, history: HistoryStore
 ) -> None:

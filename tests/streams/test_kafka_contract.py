@@ -17,7 +17,14 @@ from typer.testing import CliRunner
 
 from schemas.topics import COMPLETED, load_topics
 from streams.embedded import free_port
-from streams.kafka import MAX_REQUEST_BYTES, CheckedProducer, DeliveryError, admin_config, producer_config
+from streams.kafka import (
+    MAX_REQUEST_BYTES,
+    CheckedProducer,
+    DeliveryError,
+    admin_config,
+    producer_config,
+    when_led,
+)
 from streams.ranges import read_range
 from streams.settings import Settings
 from streams.topics import TopicError, assert_topics, ensure_topics, topic_ids
@@ -46,6 +53,17 @@ def test_topics_are_created_once(settings: Settings) -> None:
     assert created == sorted(settings.topic(topic.name) for topic in declarations)
     assert ensure_topics(settings, declarations) == []
     assert_topics(settings, declarations)
+
+
+def test_a_question_is_asked_again_while_a_partition_has_no_leader() -> None:
+    moved, denied = (
+        KafkaException(KafkaError(code))
+        for code in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    )
+    assert when_led(MagicMock(side_effect=[moved, moved, 7]), 10.0) == 7
+    for answers, seconds in (([moved, 7], -1.0), ([denied, 7], 10.0)):
+        with pytest.raises(KafkaException):
+            when_led(MagicMock(side_effect=answers), seconds)
 
 
 def configured(settings: Settings, name: str) -> dict[str, str | None]:
