@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from predictor.jobs import Floats, Indices
 from predictor.kernel import Arrays, Rows
-from predictor.keys import Hashed, gather, hashed, key_hashes
+from predictor.keys import Keys, gather
 from predictor.snapshot import Hashes
 
 #: Columns in which the attempts of a level agree.
@@ -62,22 +62,19 @@ class ExactHistory:
     def of(cls, rows: Rows, y: Floats) -> "ExactHistory":
         """History of finished attempts with (n,) ln throughput."""
         day = np.floor(np.asarray(rows["day"], dtype=float))
-        columns = hashed(rows)
-        summed = [_summarise(key_hashes(columns, names), y, day) for names in LEVELS]
+        keys = Keys(rows)
+        summed = [_summarise(keys.of(names), y, day) for names in LEVELS]
         return cls(tuple(hashes for hashes, _ in summed), tuple(statistics for _, statistics in summed))
 
-    def estimate(self, rows: Rows, columns: Hashed) -> HistoryEstimate:
-        """What history says of rows, given the hashes of their columns."""
+    def estimate(self, rows: Rows, keys: Keys) -> HistoryEstimate:
+        """What history says of rows, given their keys."""
         day = np.asarray(rows["day"], dtype=float)
-        means, counts, spreads, ages = [], [], [], []
+        found = np.empty((len(day), len(LEVELS), len(STATISTICS)))
         for level, names in enumerate(LEVELS):
-            statistics = gather(self.hashes[level], self.statistics[level], key_hashes(columns, names), np.nan)
-            for first in (0, 3):
-                means.append(statistics[:, first])
-                counts.append(statistics[:, first + 1])
-                spreads.append(statistics[:, first + 2])
-                ages.append(np.maximum(day - statistics[:, _DAY], 0.0))
-        return HistoryEstimate(*(np.column_stack(parts) for parts in (means, counts, spreads, ages)))
+            found[:, level] = gather(self.hashes[level], self.statistics[level], keys.of(names), np.nan)
+        mean, count, spread = (found[:, :, [first, first + 3]].reshape(len(day), -1) for first in range(3))
+        age = np.maximum(day[:, None] - found[:, :, _DAY], 0.0).repeat(2, axis=1)
+        return HistoryEstimate(mean, count, spread, age)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays, none of objects."""

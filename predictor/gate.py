@@ -64,17 +64,16 @@ class Gate:
 
     def combine(self, prior: PriorEstimate, history: HistoryEstimate) -> Combined:
         """Weigh the experts of each row."""
-        means = np.column_stack((prior.mean, history.mean))
-        weight = trust(evidence(prior, history), self.intercept, self.slope)
-        mean = (weight * np.nan_to_num(means)).sum(axis=1)
+        seen = evidence(prior, history)
+        weight = trust(seen, self.intercept, self.slope)
+        mean = (weight * seen.mean).sum(axis=1)
         best = weight.argmax(axis=1)
+        count = history.count[np.arange(len(best)), best - 1]
         return Combined(
             mean=mean,
-            deviation=np.exp(doubt(prior, history, weight, mean) @ self.error),
+            deviation=np.exp(doubt(prior, history, seen, weight, mean) @ self.error),
             basis=np.where(_OF_FAMILY[best], FAMILY_HISTORY, prior.basis).astype(np.uint8),
-            count=np.take_along_axis(np.column_stack((np.zeros(len(best)), history.count)), best[:, None], axis=1)[
-                :, 0
-            ],
+            count=np.where(best > 0, count, 0.0),
             weight=weight,
         )
 
@@ -104,11 +103,14 @@ class Evidence:
         (n, experts of history, `EVIDENCE`).
     known
         (n, experts) whether each has an estimate.
+    mean
+        (n, experts) that estimate; 0 where there is none.
     """
 
     prior: Floats
     history: Floats
     known: NDArray[np.bool_]
+    mean: Floats
 
 
 #: Number, spread, both, age, and distance from the prior: plain and in its deviations.
@@ -118,41 +120,37 @@ EVIDENCE = 6
 def evidence(prior: PriorEstimate, history: HistoryEstimate) -> Evidence:
     """Evidence for and against each expert."""
     apart = np.abs(history.mean - prior.mean[:, None])
-    count, spread = np.log(np.maximum(history.count, 1.0)), np.log(history.spread / 0.05 + 0.1)
-    found = (
-        count,
-        spread,
-        count * spread,
-        np.log1p(history.age / 30) - 1,
-        np.log(apart / 0.05 + 0.2),
-        np.log(apart / prior.deviation[:, None] + 0.2),
-    )
-    known = np.isfinite(np.column_stack((prior.mean, history.mean)))
-    return Evidence(np.log(prior.deviation / 0.1), np.nan_to_num(np.stack(found, axis=2)), known)
+    found = np.empty((*apart.shape, EVIDENCE))
+    found[..., 0] = np.log(np.maximum(history.count, 1.0))
+    found[..., 1] = np.log(history.spread / 0.05 + 0.1)
+    found[..., 2] = found[..., 0] * found[..., 1]
+    found[..., 3] = np.log1p(history.age / 30) - 1
+    found[..., 4] = np.log(apart / 0.05 + 0.2)
+    found[..., 5] = np.log(apart / prior.deviation[:, None] + 0.2)
+    found[~np.isfinite(found)] = 0.0
+    means = np.hstack((prior.mean[:, None], history.mean))
+    known = np.isfinite(means)
+    return Evidence(np.log(prior.deviation / 0.1), found, known, np.where(known, means, 0.0))
 
 
 def trust(seen: Evidence, intercept: Floats, slope: Floats) -> Floats:
     """(n, experts) weights that add up to one, none for an expert that has nothing to say."""
-    score = np.column_stack((seen.prior * slope[-1], seen.history @ slope[:-1])) + intercept
-    score = np.where(seen.known, score, -np.inf)
+    score = np.empty(seen.known.shape)
+    score[:, 0] = seen.prior * slope[-1]
+    score[:, 1:] = seen.history @ slope[:-1]
+    score = np.where(seen.known, score + intercept, -np.inf)
     weight = np.exp(score - score.max(axis=1, keepdims=True))
     return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
 
-def doubt(prior: PriorEstimate, history: HistoryEstimate, weight: Floats, mean: Floats) -> Floats:
-    """(n, 5) what the size of the error is read from: the prior's deviation, the experts' spread and disagreement."""
-    trust = weight[:, 1:]
-    apart = np.sqrt(
-        (weight * np.nan_to_num(np.square(np.column_stack((prior.mean, history.mean)) - mean[:, None]))).sum(1)
-    )
-    spread = (trust * np.nan_to_num(np.log(history.spread + FLOOR))).sum(axis=1)
-    return np.column_stack(
-        (
-            np.ones(len(mean)),
-            weight[:, 0],
-            np.log(prior.deviation),
-            weight[:, 0] * np.log(prior.deviation),
-            spread,
-            np.log(apart + FLOOR),
-        )
-    )
+def doubt(prior: PriorEstimate, history: HistoryEstimate, seen: Evidence, weight: Floats, mean: Floats) -> Floats:
+    """(n, 6) what the size of the error is read from: the prior's deviation, the experts' spread and disagreement."""
+    apart = np.sqrt((weight * np.square(seen.mean - mean[:, None])).sum(axis=1))
+    spread = np.where(seen.known[:, 1:], np.log(history.spread + FLOOR), 0.0)
+    found = np.ones((len(mean), 6))
+    found[:, 1] = weight[:, 0]
+    found[:, 2] = np.log(prior.deviation)
+    found[:, 3] = found[:, 1] * found[:, 2]
+    found[:, 4] = (weight[:, 1:] * spread).sum(axis=1)
+    found[:, 5] = np.log(apart + FLOOR)
+    return found

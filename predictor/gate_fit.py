@@ -62,22 +62,22 @@ def fit_gate(rehearsal: Rehearsal, start: Gate = UNTAUGHT) -> Gate:
         return start
     gate = _trust(rehearsal.take(choice), start)
     prior, history, y = rehearsal.prior, rehearsal.history, rehearsal.y
-    weight = trust(evidence(prior, history), gate.intercept, gate.slope)
-    means = np.column_stack((prior.mean, history.mean))
-    mean = (weight * np.nan_to_num(means)).sum(axis=1)
-    seen = doubt(prior, history, weight, mean)
+    seen = evidence(prior, history)
+    weight = trust(seen, gate.intercept, gate.slope)
+    mean = (weight * seen.mean).sum(axis=1)
+    doubts = doubt(prior, history, seen, weight, mean)
     off = np.abs(y - mean)
-    gram = seen.T @ seen + 1e-3 * len(y) * np.eye(seen.shape[1])
-    error = np.linalg.solve(gram, seen.T @ np.log(off + FLOOR))
-    ratio = np.quantile(off / np.exp(seen @ error), 0.8) / NORMAL_80
+    gram = doubts.T @ doubts + 1e-3 * len(y) * np.eye(doubts.shape[1])
+    error = np.linalg.solve(gram, doubts.T @ np.log(off + FLOOR))
+    ratio = np.quantile(off / np.exp(doubts @ error), 0.8) / NORMAL_80
     error[0] += np.log(ratio)
     return replace(gate, error=error)
 
 
 def _trust(rehearsal: Rehearsal, start: Gate) -> Gate:
     prior, history, y = rehearsal.prior, rehearsal.history, rehearsal.y
-    means = np.nan_to_num(np.column_stack((prior.mean, history.mean)))
     seen = evidence(prior, history)
+    means = seen.mean
 
     untaught = np.concatenate((UNTAUGHT.intercept, UNTAUGHT.slope))
 

@@ -82,18 +82,17 @@ class Encoding:
         usual = np.exp(self.batch[model]) * accelerators  # `UNSEEN` is the last of them
         batch = _positive(rows["batch_size"], np.where(np.isnan(usual), 1.0, usual))
         known = (np.log(accelerators), np.log(batch / accelerators), np.log(trainers), np.log(accelerators / trainers))
-        extras = [
-            compress(rows[name], fill) if name in rows else np.full(len(batch), fill)
-            for name, fill in zip(self.extras.tolist(), self.fill, strict=True)
-        ]
-        return Points(
-            model,
-            np.where(hardware == UNSEEN, len(self.hardware), hardware),
-            np.column_stack((*known, np.asarray(rows["day"], dtype=float) / DAYS_PER_YEAR, *extras)),
-        )
+        x = np.full((len(batch), len(COLUMNS) + len(self.extras)), np.nan)
+        x[:, :YEARS] = np.array(known).T
+        x[:, YEARS] = np.asarray(rows["day"], dtype=float) / DAYS_PER_YEAR
+        for column, name in enumerate(self.extras.tolist(), start=len(COLUMNS)):
+            if name in rows:
+                x[:, column] = rows[name]
+        x[:, len(COLUMNS) :] = compress(x[:, len(COLUMNS) :], self.fill)
+        return Points(model, np.where(hardware == UNSEEN, len(self.hardware), hardware), x)
 
 
-def compress(values: NDArray[Any], fill: float) -> Floats:
+def compress(values: NDArray[Any], fill: Floats | float) -> Floats:
     """sign(x) ln(1 + |x|), `fill` where x is not finite."""
     numbers = np.asarray(values, dtype=float)
     with np.errstate(invalid="ignore"):
@@ -143,7 +142,8 @@ class Kernel:
 
     def __call__(self, a: Points, b: Points) -> Floats:
         """(len(a), len(b)) covariance, all points being of one model type."""
-        factors = [self._factor(factor, a.x, b.x) for factor in range(len(self.column))]
+        alike = len(a) > 1 and bool((a.x == a.x[0]).all())  # as one job's candidates, which differ in hardware alone
+        factors = self._factors(a.x[:1] if alike else a.x, b.x)
         pair = a.hardware[:, None] * self.tables.shape[1] + b.hardware[None, :]
         total = np.zeros(pair.shape)
         for table, members in self._groups:
@@ -155,14 +155,21 @@ class Kernel:
 
     def diagonal(self, a: Points) -> Floats:
         """(len(a),) variance."""
-        total = np.zeros(len(a))
-        for table, members in self._groups:
-            product = table[a.hardware, a.hardware]
-            for factor in members:
-                if self.length[factor] == 0:
-                    product = product * (a.x[:, self.column[factor]] - self.centre[self.column[factor]]) ** 2
-            total += product
-        return total
+        found = self._of_hardware[:, a.hardware]
+        for group, factor in self._linear:
+            column = self.column[factor]
+            found[group] *= np.square(a.x[:, column] - self.centre[column])
+        return np.asarray(found.sum(axis=0))
+
+    @cached_property
+    def _of_hardware(self) -> Floats:
+        """(groups, h + 1) variance by hardware type alone."""
+        return self.tables.diagonal(axis1=1, axis2=2).copy()
+
+    @cached_property
+    def _linear(self) -> list[tuple[int, int]]:
+        """Each group and factor of it that is linear."""
+        return [(group, factor) for group, factor in np.argwhere(self.member).tolist() if self.length[factor] == 0]
 
     @cached_property
     def _groups(self) -> list[tuple[Floats, list[int]]]:
@@ -170,14 +177,18 @@ class Kernel:
         members = [np.flatnonzero(row).tolist() for row in self.member]
         return list(zip(self.tables, members, strict=True))
 
-    def _factor(self, factor: int, a: Floats, b: Floats) -> Floats:
-        column, length = self.column[factor], self.length[factor]
-        if length == 0:
-            centre = self.centre[column]
-            return np.outer(a[:, column] - centre, b[:, column] - centre)
-        distance = np.abs(a[:, column, None] - b[None, :, column])
-        distance *= -1 / length
-        return np.exp(distance, out=distance)
+    def _factors(self, a: Floats, b: Floats) -> Floats:
+        """(factors, len(a), len(b)) decays, or products where they are linear."""
+        centre = self.centre[self.column]
+        a, b = (np.ascontiguousarray((x[:, self.column] - centre).T) for x in (a, b))
+        linear = self.length == 0
+        found = a[:, :, None] - b[:, None, :]
+        np.abs(found, out=found)
+        found *= (-1 / np.where(linear, 1.0, self.length))[:, None, None]
+        np.exp(found, out=found)
+        for factor in np.flatnonzero(linear):
+            np.multiply.outer(a[factor], b[factor], out=found[factor])
+        return found
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def _too_small(jobs: Jobs, table: HardwareTable, job: Indices, hardware: Indices
     )
     specification = table.specifications[:, _MEMORY_GB]
     with np.errstate(invalid="ignore"):
-        needed = parameters * (1 - np.nan_to_num(tables) / 2) * per_parameter / jobs.accelerators
+        needed = parameters * (1 - np.where(np.isnan(tables), 0.0, tables) / 2) * per_parameter / jobs.accelerators
         too_small: Flags = needed[job] > specification[hardware] * 1e9
     return too_small
 

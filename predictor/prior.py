@@ -10,6 +10,7 @@ Conditionals of the landmarks as in Snelson and Ghahramani, "Sparse Gaussian pro
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -114,10 +115,7 @@ class Prior:
         """Estimates of rows: the columns that `Encoding.points` reads, one entry per row."""
         points = self.encoding.points(rows)
         mean, variance = self.at(points)
-        low = np.tile(self.low, (len(points), 1))
-        high = np.tile(self.high, (len(points), 1))
-        for model in np.unique(points.model[points.model != UNSEEN]):
-            low[points.model == model], high[points.model == model] = self.blocks[model].low, self.blocks[model].high
+        low, high = (bounds[points.model] for bounds in self._ranges)
         beyond = (points.x < low - 1e-6) | (points.x > high + 1e-6)
         beyond[:, YEARS] = False
         missing = np.flatnonzero(~stated(rows["batch_size"]) & (low[:, BATCH] < high[:, BATCH]))
@@ -131,6 +129,12 @@ class Prior:
             basis=np.where(unseen, SPECIFICATION_ONLY, SIMILAR_JOBS).astype(np.uint8),
             outside=np.column_stack((unseen, ~self.trained[points.hardware], beyond.any(axis=1))),
         )
+
+    @cached_property
+    def _ranges(self) -> tuple[Floats, Floats]:
+        """(m + 1, columns) range of the numbers of each model type, last of all: `UNSEEN` is the last of them."""
+        low = np.vstack([*(block.low for block in self.blocks), self.low])
+        return low, np.vstack([*(block.high for block in self.blocks), self.high])
 
     def _doubt(self, points: Points, low: Floats, high: Floats) -> Floats:
         """(n,) variance that comes of a batch which may be anything within a range, evenly in its logarithm."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from predictor.jobs import Floats
 from predictor.kernel import Arrays, Rows
-from predictor.keys import Hashed, gather, key_hashes
+from predictor.keys import Keys, gather
 from predictor.snapshot import Hashes
 
 #: Keys of the terms that do not fade; the fading one has the key of the first.
@@ -72,10 +72,10 @@ class FamilyProcess:
     weights: tuple[NDArray[np.float32], ...]
     fading: NDArray[np.float32]
 
-    def at(self, rows: Rows, columns: Hashed) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    def at(self, rows: Rows, keys: Keys) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """(n,) mean and variance of what the family adds to the prior, and whether the family has any attempt.
 
-        Without one the mean is 0. `columns` are the hashes of the rows' columns.
+        Without one the mean is 0. `keys` are those of the rows.
 
         The variance is that of one term after another, each told apart by its own number of days and the others
         taken for noise: above that of the whole process, which no sum of one number a key can give.
@@ -84,14 +84,13 @@ class FamilyProcess:
         mean, variance, known = np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool)
         rest = self.variances.total + self.variances.noise
         for term, (names, prior) in enumerate(zip(KEYS, self.variances.terms, strict=True)):
-            keys = key_hashes(columns, names)
-            weight, days = gather(self.hashes[term], self.weights[term], keys, 0.0).T
+            weight, days = gather(self.hashes[term], self.weights[term], keys.of(names), 0.0).T
             mean += prior * weight
             rest -= prior
             variance += prior / (1.0 + days * prior / rest)
             if term == 0:
                 known = days > 0
-                decayed, latest = gather(self.hashes[term], self.fading, keys, 0.0).T
+                decayed, latest = gather(self.hashes[term], self.fading, keys.of(names), 0.0).T
                 kept = np.exp(-np.maximum(np.asarray(rows["day"], dtype=float) - latest, 0.0) / FADING_DAYS)
                 mean += self.variances.fading * kept * decayed
                 share = np.where(known, np.square(kept), 0.0) / (1.0 + self.variances.noise / self.variances.fading)

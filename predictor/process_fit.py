@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from predictor.jobs import Floats, Indices
 from predictor.kernel import Rows
-from predictor.keys import find, hashed, key_hashes
+from predictor.keys import Keys, find
 from predictor.noise import reweighted
 from predictor.process import FADING_DAYS, KEYS, MAX_KEYS, FamilyProcess, Variances
 from predictor.snapshot import Hashes
@@ -107,8 +107,8 @@ def condition(rows: Rows, residual: Floats, variances: Variances) -> FamilyProce
 
 
 def _units(rows: Rows, residual: Floats) -> _Units:
-    columns = hashed(rows)
-    keys = tuple(key_hashes(columns, names) for names in KEYS)
+    of_row = Keys(rows)
+    keys = tuple(of_row.of(names) for names in KEYS)
     kept = np.flatnonzero((keys[0] != 0) & np.isfinite(residual))
     day = np.floor(np.asarray(rows["day"], dtype=float))[kept]
     unit = codes(keys[-1][kept], day)

@@ -11,7 +11,7 @@ from predictor.features.history import SECONDS_PER_DAY
 from predictor.gate import Combined, Gate
 from predictor.jobs import NUMBERS, Indices, Jobs, Names
 from predictor.kernel import Arrays, Rows
-from predictor.keys import configurations, hashed
+from predictor.keys import Keys, configurations
 from predictor.prior import Prior, PriorEstimate
 from predictor.process import FamilyProcess
 
@@ -60,11 +60,11 @@ class Structured:
         `accelerators` and `batch_size` (totals), `day` (days from any origin), and the further numbers of the prior.
         """
         prior = self.prior.predict(rows)
-        columns = hashed(rows)
-        mean, variance, known = self.process.at(rows, columns)
+        keys = Keys(rows)
+        mean, variance, known = self.process.at(rows, keys)
         deviation = np.where(known, np.sqrt(variance + self.process.variances.noise), prior.deviation)
         prior = replace(prior, mean=prior.mean + mean, deviation=deviation)
-        history = self.history.estimate(rows, columns)
+        history = self.history.estimate(rows, keys)
         return Estimate(prior, history, self.gate.combine(prior, history))
 
     def arrays(self) -> dict[str, NDArray[Any]]:

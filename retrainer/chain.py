@@ -4,7 +4,7 @@ import numpy as np
 
 from predictor.jobs import Floats
 from predictor.kernel import Rows
-from predictor.keys import hashed, key_hashes
+from predictor.keys import Keys
 from predictor.snapshot import Hashes
 from predictor.units import codes, grouped_median
 
@@ -44,5 +44,5 @@ class ChainOfMedians:
         return answer
 
     def _keys(self, rows: Rows) -> list[Hashes]:
-        columns = hashed({name: rows[name] for name in self.KEYS[0][0]})
-        return [key_hashes(columns, names) for names, _ in self.KEYS]
+        keys = Keys({name: rows[name] for name in self.KEYS[0][0]})
+        return [keys.of(names) for names, _ in self.KEYS]

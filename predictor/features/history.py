@@ -72,4 +72,4 @@ def features(found: dict[str, Statistics], submitted_at: Floats, imputed: Impute
             cold.astype(np.float64),
         )
         expected = blocks[kind][1]
-    return np.column_stack([column for kind in KINDS for column in blocks[kind]])
+    return np.array([column for kind in KINDS for column in blocks[kind]]).T

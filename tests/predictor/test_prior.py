@@ -8,7 +8,7 @@ from predictor.kernel import Kernel, Points
 from predictor.prior import OUTSIDE
 from predictor.prior_fit import MOST_OF_A_MODEL, StructuredPrior, _sample
 from predictor.structured_fit import StructuredRecipe, fold_of
-from predictor.terms import Term, kernel_of
+from predictor.terms import Term, kernel_of, terms
 from predictor.units import Units, aggregate, codes, grouped_median
 from tests.predictor.prior_rows import SPEED, TABLE, attempts
 
@@ -130,3 +130,13 @@ def test_kernel_is_what_its_terms_say() -> None:
     np.testing.assert_allclose(kernel.diagonal(a), [0.5 + 0.25 * 4])
     np.testing.assert_allclose(shared(a) @ shared(b).T, [[4.0, 4.0]], rtol=1e-6)
     assert isinstance(kernel, Kernel)
+
+
+def test_candidates_of_one_job_have_the_covariance_that_each_has_alone() -> None:
+    rows, y = attempts(150, models=1)
+    prior = StructuredPrior(TABLE, steps=0, variances=np.full(len(terms(())) + 2, 0.1)).fit(rows, y)
+    kernel, points = prior.prior_.kernel, prior.units_.points
+    candidates = Points(points.model[:4], np.arange(4) % len(TABLE.names), points.x[[5, 5, 5, 5]])
+    alone = np.vstack([kernel(candidates.take(slice(row, row + 1)), points) for row in range(4)])
+    np.testing.assert_allclose(kernel(candidates, points), alone, rtol=1e-12)
+    np.testing.assert_allclose(kernel.diagonal(points), np.diag(kernel(points, points)), rtol=1e-12)

@@ -11,7 +11,7 @@ from predictor.gate import BASIS, Gate, evidence, trust
 from predictor.gate_fit import UNTAUGHT, Rehearsal, fit_gate
 from predictor.jobs import Floats, columns, strings
 from predictor.kernel import BATCH, Rows
-from predictor.keys import hashed
+from predictor.keys import Keys
 from predictor.prior import OUTSIDE, Prior
 from predictor.structured import Structured, rows_of
 from predictor.structured_fit import StructuredRecipe
@@ -135,7 +135,7 @@ def test_exact_history_is_the_latest_day_and_all_days() -> None:
     rows["configuration"] = rows["batch_size"]
     history = ExactHistory.of(rows, np.array([1.0, 2.0, 3.0, 5.0]))
     asked = {**take(rows, np.array([0, 0])), "day": np.full(2, 10.0), "configuration": np.array([64.0, 32.0])}
-    found = history.estimate(asked, hashed(asked))
+    found = history.estimate(asked, Keys(asked))
     np.testing.assert_allclose(found.mean[0, :2], [4.0, 2.5])
     np.testing.assert_allclose(found.count[0, :2], [2, 4])
     np.testing.assert_allclose(found.spread[0, :2], [1.0, 1.75])
@@ -147,7 +147,7 @@ def test_exact_history_is_the_latest_day_and_all_days() -> None:
 def test_a_row_without_a_family_has_no_family_history() -> None:
     rows, y = attempts(20)
     rows = {**rows, "family": np.full(20, "")}
-    found = ExactHistory.of(rows, y).estimate(rows, hashed(rows))
+    found = ExactHistory.of(rows, y).estimate(rows, Keys(rows))
     of_family = np.repeat([columns[0] == "family" for columns in LEVELS], 2)
     assert np.isnan(found.mean[:, of_family]).all() and np.isfinite(found.mean[:, ~of_family]).all()
 
