@@ -20,7 +20,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from schemas.topics import DEAD_LETTERS
-from streams.kafka import consumer_config, when_led
+from streams.kafka import consumer_config, offsets_for_times
 from streams.progress import Partition
 from streams.rights import ROLES, grants
 from streams.visit import ANSWER_S, AS_OPERATOR, QUIET, Trouble, Visit, duration
@@ -273,5 +273,5 @@ def _partitions(visit: Visit, names: Iterable[str]) -> list[Partition]:
 def _offsets(consumer: Consumer, partitions: Iterable[Partition], at_ms: int) -> dict[Partition, int]:
     """First offset of each partition at or after a time, below 0 where there is none; or its beginning or end."""
     question = [TopicPartition(*partition, at_ms) for partition in partitions]
-    answers = when_led(lambda: consumer.offsets_for_times(question, timeout=ANSWER_S), ANSWER_S)
+    answers = offsets_for_times(consumer, question, ANSWER_S)
     return {(one.topic, one.partition): one.offset for one in answers}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from streams import metrics
 from streams.settings import Settings
@@ -86,6 +86,19 @@ def when_led(ask: Callable[[], Answer], seconds: float) -> Answer:
             if error.args[0].code() not in NO_LEADER or time.monotonic() > until:
                 raise
         time.sleep(0.1)
+
+
+def offsets_for_times(consumer: Consumer, asked: list[TopicPartition], seconds: float) -> list[TopicPartition]:
+    """Offsets of partitions at times, with `when_led`: of several brokers one may refuse while the others answer."""
+
+    def ask() -> list[TopicPartition]:
+        answers = consumer.offsets_for_times(asked, seconds)
+        for answer in answers:
+            if answer.error is not None:
+                raise KafkaException(answer.error)
+        return answers
+
+    return when_led(ask, seconds)
 
 
 def is_fatal(error: KafkaError) -> bool:
@@ -168,7 +181,7 @@ class CheckedProducer:
         DeliveryError
             If an event failed since the last flush, or is left.
         """
-        left, before = self._call(self._producer.flush, seconds), math.inf
+        left, before = len(self._producer), math.inf
         while 0 < left < before and not self._failed:
             left, before = self._call(self._producer.flush, seconds), left
         if not left and not self._failed:

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 from schemas.codec import Rejected, decode
 from schemas.events import PreferenceList
 from schemas.topics import PREFERENCES
-from streams.kafka import consumer_config
+from streams.kafka import consumer_config, offsets_for_times
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)  # of the process that we are a guest in
@@ -95,7 +95,7 @@ class PreferenceFollower:
             if not partitions:
                 raise LookupError(f"{topic} does not exist; create it with: leap topics")
             ends = [TopicPartition(topic, number, OFFSET_END) for number in partitions]
-            consumer.assign(consumer.offsets_for_times(ends, timeout=READY_S))
+            consumer.assign(offsets_for_times(consumer, ends, READY_S))
             self._ready.set()
             while not self._closing.is_set():
                 message = consumer.poll(POLL_S)

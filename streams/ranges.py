@@ -8,7 +8,7 @@ from datetime import datetime
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as RawMessage
 
-from streams.kafka import consumer_config, when_led
+from streams.kafka import consumer_config, offsets_for_times
 from streams.message import Message, unreadable
 from streams.settings import Settings
 from streams.topics import TopicError, topic_ids
@@ -102,9 +102,7 @@ def _starts(consumer: Consumer, topic: str, first: int) -> dict[int, int]:
         return dict.fromkeys(partitions, OFFSET_BEGINNING)
     starts = {}
     asked = [TopicPartition(topic, number, first) for number in partitions]
-    for answer in when_led(lambda: consumer.offsets_for_times(asked, TIMEOUT_S), TIMEOUT_S):
-        if answer.error is not None:
-            raise KafkaException(answer.error)
+    for answer in offsets_for_times(consumer, asked, TIMEOUT_S):
         if answer.offset >= 0:  # -1: none so late
             starts[answer.partition] = answer.offset
     return starts

@@ -1,5 +1,6 @@
 """Clients, topics and ranges, on whichever broker the tests run."""
 
+import time
 from collections import Counter
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -8,7 +9,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
@@ -22,6 +23,7 @@ from streams.kafka import (
     CheckedProducer,
     DeliveryError,
     admin_config,
+    offsets_for_times,
     producer_config,
     when_led,
 )
@@ -31,7 +33,7 @@ from streams.topics import TopicError, assert_topics, ensure_topics, topic_ids
 from streams.topics_cli import app as topics_app
 from streams.worker_cli import app as worker_app
 
-T0 = 1_700_000_000_000
+T0 = int(time.time() * 1000) - 3_600_000  # what is older than a topic's retention, Kafka deletes when it looks
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,13 @@ def test_a_question_is_asked_again_while_a_partition_has_no_leader() -> None:
     for answers, seconds in (([moved, 7], -1.0), ([denied, 7], 10.0)):
         with pytest.raises(KafkaException):
             when_led(MagicMock(side_effect=answers), seconds)
+
+
+def test_one_of_several_brokers_that_does_not_lead_is_asked_again() -> None:
+    asked, led, moved = [TopicPartition("t", 0)], MagicMock(error=None), MagicMock()
+    moved.error = KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)
+    consumer = MagicMock(offsets_for_times=MagicMock(side_effect=[[led, moved], [led, led]]))
+    assert offsets_for_times(consumer, asked, 10.0) == [led, led]
 
 
 def configured(settings: Settings, name: str) -> dict[str, str | None]:
@@ -193,10 +202,11 @@ def test_flush_reports_what_the_broker_refused_once(topics: Settings) -> None:
 
 def test_flush_waits_as_long_as_some_events_are_acknowledged(settings: Settings) -> None:
     producer = CheckedProducer(settings)
-    left = iter([3, 1, 0, 3, 3])
+    left = iter([2, 1, 0, 3])
     producer._producer = MagicMock(flush=lambda seconds: next(left))
+    producer._producer.__len__.return_value = 3
     producer.flush(0.1)
-    with pytest.raises(DeliveryError, match="3 events are not acknowledged"):
+    with pytest.raises(DeliveryError, match="3 events are not acknowledged and 0 failed"):
         producer.flush(0.1)
 
 
