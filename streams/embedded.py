@@ -16,7 +16,9 @@ Measured of Tansu 0.6.0 with confluent-kafka 2.16:
 - librdkafka crashes (SIGSEGV) when a topic is deleted and created under a running consumer.
 """
 
+import itertools
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -33,6 +35,10 @@ from confluent_kafka.admin import AdminClient
 READY_S = 20.0
 STOP_S = 5.0
 TANSU_STOP_S = 0.5  # it would wait for its clients, and has nothing to save
+
+# Below those that outgoing connections take by themselves, also between our finding one free and a server's start.
+PORTS = range(20_000, 32_768)
+_numbers = itertools.count(secrets.randbelow(len(PORTS)))  # elsewhere than other processes
 
 # The shell is between us and the child, so that the child cannot outlive us: when we end, however we end,
 # the pipe that is our end of its input closes, its watcher reads the end of file and stops the child.
@@ -183,10 +189,14 @@ def _stop(process: subprocess.Popen[bytes], stop_s: float) -> None:
 
 
 def free_port() -> int:
-    """Find a free TCP port of the loopback interface."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    """Find a free TCP port of the loopback interface, another each time."""
+    while True:
+        port = PORTS[next(_numbers) % len(PORTS)]
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
         return port
 
 

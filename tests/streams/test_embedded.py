@@ -1,5 +1,7 @@
+import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from streams.embedded import ServiceError, broker_ready, child, embedded_pair, store_ready
+from streams.embedded import PORTS, ServiceError, broker_ready, child, embedded_pair, free_port, store_ready
 
 OWNER = """
 import sys, time
@@ -44,6 +46,15 @@ def test_pair_does_not_outlive_its_owner(tmp_path: Path, number: signal.Signals)
         time.sleep(0.05)
 
 
+def test_free_ports_differ_and_no_connection_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [free_port() for _ in range(100)]
+    assert len(set(found)) == 100
+    assert max(found) < 32_768, "from there on Linux gives ports to whoever connects"
+    with socket.create_server(("127.0.0.1", found[-1])):
+        monkeypatch.setattr("streams.embedded._numbers", itertools.count(PORTS.index(found[-1])))
+        assert free_port() != found[-1]
+
+
 def test_child_that_ends_says_why(tmp_path: Path) -> None:
     command = ["/bin/sh", "-c", "echo no such disk >&2; exit 3"]
     expected = pytest.raises(ServiceError, match=r"ended with status 3(.|\n)*no such disk")
@@ -54,10 +65,10 @@ def test_child_that_ends_says_why(tmp_path: Path) -> None:
 def test_child_that_is_never_ready_is_stopped(tmp_path: Path) -> None:
     script = f"trap '' TERM; touch {tmp_path}/begun; while :; do sleep 0.1; touch {tmp_path}/alive; done"
     command = ["/bin/sh", "-c", script]
-    expected = pytest.raises(ServiceError, match="was not ready after 1 s")
-    with expected, child(command, tmp_path / "log", lambda: False, deadline_s=1, stop_s=0.2):
+    expected = pytest.raises(ServiceError, match="was not ready after 3 s")
+    with expected, child(command, tmp_path / "log", lambda: False, deadline_s=3, stop_s=0.2):
         pass
-    (tmp_path / "alive").unlink()
+    (tmp_path / "alive").unlink(missing_ok=True)
     time.sleep(0.3)
     assert (tmp_path / "begun").exists()
     assert not (tmp_path / "alive").exists()
