@@ -31,7 +31,7 @@ def store(artifact_store: LocalStore, tmp_path: Path) -> LocalStore:
 
 
 def serving(store: LocalStore, policy: Callable[[], Policy] = Policy) -> Router:
-    made = Router(store, policy=policy, clock=lambda: NOW, deadline=5.0)
+    made = Router(store, policy=policy, clock=lambda: NOW, deadline=60.0)
     made.refresh()
     return made
 

@@ -33,7 +33,7 @@ JOB = submission("new", job_name="team/job-3x", model_type="model-3", at=NOW, mo
 
 @pytest.fixture
 def router(artifact_store: LocalStore) -> Router:
-    made = Router(artifact_store, clock=lambda: NOW, deadline=5.0)
+    made = Router(artifact_store, clock=lambda: NOW, deadline=60.0)
     assert made.refresh()
     return made
 
@@ -102,7 +102,7 @@ def test_switches(artifact_store: LocalStore) -> None:
     current = Switches(
         by_model_type={"off": Switch(mode="off"), "shadow": Switch(mode="shadow"), "quick": Switch(objective="fastest")}
     )
-    router = Router(artifact_store, policy=lambda: Policy(current), deadline=5.0)
+    router = Router(artifact_store, policy=lambda: Policy(current), deadline=60.0)
     router.refresh()
     off, shadow, quick = (router.rank(submission(name, model_type=name)) for name in ("off", "shadow", "quick"))
     assert (off.no_opinion, off.ranked) == ("switched off", ())
@@ -124,7 +124,7 @@ def test_the_jobs_objective_wins_and_a_deadline_needs_samples(router: Router) ->
 
 
 def test_without_an_artifact_there_is_no_opinion(tmp_path: Path) -> None:
-    router = Router(LocalStore(tmp_path), deadline=5.0)
+    router = Router(LocalStore(tmp_path), deadline=60.0)
     assert not router.refresh()
     answer = router.rank(JOB)
     assert (answer.ranked, answer.no_opinion) == ((), "no artifact")
@@ -191,7 +191,7 @@ def test_an_artifact_that_does_not_load_leaves_the_last_good_one(artifact_store:
     root = tmp_path / "artifacts"
     shutil.copytree(artifact_store.root, root)
     store = LocalStore(root)
-    router = Router(store, deadline=5.0)
+    router = Router(store, deadline=60.0)
     assert router.followed_at is None
     router.refresh()
     followed = router.followed_at
@@ -217,7 +217,7 @@ def test_an_artifact_that_does_not_load_leaves_the_last_good_one(artifact_store:
 
 
 def test_the_pointer_is_followed_in_the_background(artifact_store: LocalStore) -> None:
-    router, stop = Router(artifact_store, deadline=5.0), threading.Event()
+    router, stop = Router(artifact_store, deadline=60.0), threading.Event()
     thread = router.follow(0.01, stop)
     deadline = time.monotonic() + 30
     while router.artifact is None and time.monotonic() < deadline:

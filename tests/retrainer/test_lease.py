@@ -59,9 +59,9 @@ def test_signs_go_on_after_the_store_was_away(monkeypatch: pytest.MonkeyPatch) -
         [name] = open_files(root).names("locks/*")
         with monkeypatch.context() as away:
             away.setattr(RemoteFiles, "write", refuse)
-            assert refused.wait(5.0)
+            assert refused.wait(60)
         clock[0] += 500.0
-        deadline = time.monotonic() + 5.0
+        deadline = time.monotonic() + 60
         while not open_files(root).read(name).startswith(b"1500 "):
             assert time.monotonic() < deadline, "no sign of life any more"
             time.sleep(0.01)

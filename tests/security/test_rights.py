@@ -50,7 +50,10 @@ def count(settings: Settings, topic: str) -> int:
     return sum(1 for _ in read_range(settings, settings.topic(topic)))
 
 
-def test_every_program_does_its_job(topics: House, artifact_store: LocalStore, tmp_path: Path) -> None:
+def test_every_program_does_its_job(
+    topics: House, artifact_store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streams.preferences.READY_S", 60.0)  # what comes before it reads is not heard
     house, operator = topics, topics.settings("operator")
     SwitchStore(connect(operator.redis_url), operator.redis_prefix).set("other", Switch(mode="off"), "operator")
     job = submission("a-1", job_name="team/job-3x", model_type="model-3", at=HOURLY)
@@ -64,7 +67,7 @@ def test_every_program_does_its_job(topics: House, artifact_store: LocalStore, t
         Launcher(house.settings("scheduler")) as scheduler,
     ):
         assert launcher.submitted(job) and scheduler.allocated(ran) and launcher.completed(ended)
-        launcher._producer.flush(10)
+        launcher._producer.flush(60)
         garbage = CheckedProducer(house.settings("launcher"))
         for name in (SUBMITTED, COMPLETED):
             garbage.produce(operator.topic(name), b"garbage")
@@ -73,7 +76,7 @@ def test_every_program_does_its_job(topics: House, artifact_store: LocalStore, t
         ranking = replace(house.settings("ranking"), artifacts=str(artifact_store.root))
         ranking_loop(ranking, stop).run(until_end=True)
         stop.set()
-        assert [one.hardware_type for one in launcher.preference("a-1", 10.0).ranked]
+        assert [one.hardware_type for one in launcher.preference("a-1", 60.0).ranked]
         assert launcher.counts.failed == scheduler.counts.failed == 0
     for role in ("history", "joiner", "ranking", "monitor"):
         assert_topics(house.settings(role), topics_of(role))

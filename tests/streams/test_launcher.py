@@ -150,7 +150,7 @@ def test_threads_that_hear_of_it_at_once_replace_a_client_once(monkeypatch: pyte
 
     class Ended:
         def produce(self, *_: object, **__: object) -> None:
-            both.wait(10)
+            both.wait(60)
             raise KafkaException(KafkaError(KafkaError._FATAL))
 
     opened: list[Producer] = []
@@ -210,7 +210,7 @@ def test_copy_in_a_forked_child_drops(absent: Launcher) -> None:
     answers: SimpleQueue[bool] = context.SimpleQueue()
     child = context.Process(target=_send_in_child, args=(absent, answers))
     child.start()
-    child.join(10)
+    child.join(60)
     assert child.exitcode == 0
     assert [answers.get(), answers.get()] == [False, True]
     assert absent.submitted(submission())
@@ -229,7 +229,8 @@ assert launcher.submitted({"attempt_id": "a-1", "job_name": "bert", "model_type"
     assert [message.key for message in messages(topics, SUBMITTED)] == [b"a-1"]
 
 
-def test_preference_list_of_an_attempt_is_heard(topics: Settings) -> None:
+def test_preference_list_of_an_attempt_is_heard(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.preferences.READY_S", 60.0)  # the topic is new, and what comes before is not heard
     answer = PreferenceList(attempt_id="a-2", model_type="bert", no_opinion="no artifact", decided_at=START)
     producer = CheckedProducer(topics)
     with Launcher(topics, follow_preferences=True) as launcher:
@@ -242,7 +243,7 @@ def test_preference_list_of_an_attempt_is_heard(topics: Settings) -> None:
         ):
             producer.produce(topics.topic(PREFERENCES), value)
         producer.flush()
-        assert launcher.preference("a-2", deadline=10.0) == answer
+        assert launcher.preference("a-2", deadline=60.0) == answer
         for attempt_id in ("a-1", "a-2", "other"):  # unanswered, already handed out, of another launcher
             late = launcher.preference(attempt_id, deadline=0.05)
             assert (late.attempt_id, late.ranked) == (attempt_id, ())

@@ -59,12 +59,12 @@ def following(live: LiveMonitor) -> Iterator[None]:
 
     thread = threading.Thread(target=run)
     thread.start()
-    started.wait(10)
+    assert started.wait(60)
     try:
         yield
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -187,9 +187,9 @@ def test_a_killed_process_leaves_nothing_out_and_nothing_twice(topics: Settings)
         wait_for(lambda: (found := asked(first)) is not None and found.finished == 1)
         send(topics, *EVENTS[4:8])
         killed.send_signal(signal.SIGKILL)
-        killed.wait(10)
+        killed.wait(60)
     send(topics, *EVENTS[6:], *EVENTS[:3])
     with process(topics, second) as running:
         wait_for(lambda: asked(second) == expected)
         running.send_signal(signal.SIGTERM)
-        assert running.wait(20) == 0
+        assert running.wait(60) == 0

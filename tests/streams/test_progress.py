@@ -124,7 +124,7 @@ def test_health_over_http() -> None:
 
 
 def test_a_connection_that_asks_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "IDLE_S", 0.1)
+    monkeypatch.setattr(health, "IDLE_S", 1.0)
     with health_server(0, Progress()) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as idle:
         assert idle.recv(1) == b""
         assert get(port, "/livez")[0] == 200

@@ -30,18 +30,21 @@ from streams.settings import Settings
 import streams.consume, streams.worker
 
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-streams.worker.STOP_S = 1.0
+if "hang" in sys.argv:  # the others end in their own time
+    streams.worker.STOP_S = 1.0
 streams.consume.LAST_RETRY_S = 0.1  # shorter than what counts as stuck, as in life
 settings = Settings.from_environment(os.environ)
 
 def handle(batch):
     print("batch", flush=True)
+    if "stuck" in sys.argv:  # not before: to come into the group takes as long as it takes
+        progress._stall_s = 3.0
     if "hang" in sys.argv:
         time.sleep(60)
     if "fail" in sys.argv:
         raise ConnectionError("the store is away")
 
-progress = Progress(stall_s=3.0 if "stuck" in sys.argv else 60.0)
+progress = Progress(stall_s=60.0)
 loop = BatchLoop(settings, "w", [settings.topic("job-completed")], handle, progress=progress)
 print(streams.worker.run_worker(loop, settings))
 """
