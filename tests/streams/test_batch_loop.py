@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
 from prometheus_client import REGISTRY
 
 from schemas.codec import decode
@@ -19,10 +18,11 @@ from schemas.topics import COMPLETED, DEAD_LETTERS, load_topics
 from streams import metrics
 from streams.consume import BatchLoop, Message
 from streams.dead_letters import DeadLetters
-from streams.kafka import CheckedProducer, DeliveryError, admin_config, consumer_config
+from streams.kafka import CheckedProducer, DeliveryError, consumer_config
 from streams.ranges import read_range
 from streams.settings import Settings
 from streams.topics import TopicError, ensure_topics, topic_ids
+from tests.streams.deletion import delete_topic
 
 Place = tuple[int, int]
 PARTITIONS = load_topics()[COMPLETED].partitions
@@ -263,8 +263,7 @@ def test_topic_created_again_under_a_worker_is_read_from_its_beginning(
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     wait_until(lambda: committed(topics, "w") == 50)
-    admin = AdminClient(admin_config(topics))
-    admin.delete_topics([topic])[topic].result(10)
+    delete_topic(topics, topic)
     ensure_topics(topics, load_topics().values())
     send(topics, 70)
     thread.join()

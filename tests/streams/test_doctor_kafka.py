@@ -13,6 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 from schemas.topics import COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMITTED, load_topics
 from streams import doctor_kafka
 from streams.kafka import admin_config, consumer_config
+from streams.ranges import read_range
 from streams.settings import Settings
 from streams.topics import ensure_topics
 from streams.visit import Visit
@@ -74,7 +75,8 @@ def test_rights_on_topics_by_role(topics: Settings) -> None:
     assert f"write {topics.topic(SUBMITTED)}" in str(trouble(doctor_kafka.rights, told))
 
 
-def test_workers_that_are_not_there_or_behind(topics: Settings) -> None:
+def test_workers_that_are_not_there_or_behind(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_kafka, "LOOK_S", 60.0)
     visit = Visit(topics)
     assert trouble(doctor_kafka.history, visit).can_wait
     send(topics, COMPLETED, at_ms=int(time.time() * 1000) - 2 * HOUR_MS)
@@ -96,7 +98,7 @@ def test_messages_deleted_before_they_were_worked_off(topics: Settings) -> None:
         send(topics, COMPLETED)
     consumer = Consumer(consumer_config(topics, "history"))
     name = topics.topic(COMPLETED)
-    [full] = [n for n in range(12) if consumer.get_watermark_offsets(TopicPartition(name, n), timeout=10)[1]]
+    [full] = {message.partition for message in read_range(topics, name)}
     consumer.commit(offsets=[TopicPartition(name, full, 1)], asynchronous=False)
     consumer.close()
     admin = AdminClient(admin_config(topics))

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
 from schemas.codec import encode
@@ -23,11 +22,11 @@ from streams.history_backup import read_backup, write_backup
 from streams.history_cli import app
 from streams.history_rebuild import SwitchError, rebuild
 from streams.history_store import Held, HistoryStore
-from streams.kafka import admin_config
 from streams.ranges import read_range
 from streams.redis_client import connect
 from streams.settings import Settings
 from streams.topics import ensure_topics
+from tests.streams.deletion import delete_topic
 from tests.streams.test_history_worker import TARGET, assert_exact, completed, send, statistics
 
 run = CliRunner().invoke
@@ -207,8 +206,7 @@ def test_a_topic_created_again_during_a_rebuild_is_read_from_its_beginning(
     topic = topics.topic(COMPLETED)
 
     def again(messages: int) -> None:
-        admin = AdminClient(admin_config(topics))
-        admin.delete_topics([topic])[topic].result(10)
+        delete_topic(topics, topic)
         ensure_topics(topics, load_topics().values())
         send(topics, encoded(since))
 

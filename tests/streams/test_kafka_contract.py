@@ -32,6 +32,7 @@ from streams.settings import Settings
 from streams.topics import TopicError, assert_topics, ensure_topics, topic_ids
 from streams.topics_cli import app as topics_app
 from streams.worker_cli import app as worker_app
+from tests.streams.deletion import delete_topic
 
 T0 = int(time.time() * 1000) - 3_600_000  # what is older than a topic's retention, Kafka deletes when it looks
 
@@ -153,8 +154,7 @@ def test_topic_created_again_has_another_id(settings: Settings) -> None:
     ensure_topics(settings, [Declared()])
     first = topic_ids(settings, [name])[name]
     assert topic_ids(settings, [name])[name] == first
-    admin = AdminClient(admin_config(settings))
-    admin.delete_topics([name])[name].result(10)
+    delete_topic(settings, name)
     ensure_topics(settings, [Declared()])
     assert topic_ids(settings, [name])[name] != first
 
