@@ -65,17 +65,21 @@ def test_a_worker_goes_on_during_rebuilds(topics: Settings, history: HistoryStor
     events = finish(3000, 2)
     loop = history_loop(topics)
     loop._batch_size = 50
+    rebuilt = threading.Event()
 
     def trickle() -> None:
         for begin in range(0, len(events), 60):
+            if begin == len(events) // 2:  # so that there are two rebuilds, however long one takes
+                rebuilt.wait(60)
             send(topics, encoded(events[begin : begin + 60]))
 
-    working, sending = threading.Thread(target=loop.run), threading.Thread(target=trickle)
+    working, sending = (threading.Thread(target=each, daemon=True) for each in (loop.run, trickle))
     working.start()
     sending.start()
     generations = []
     while sending.is_alive():
         generations.append(rebuild(topics, history).generation)
+        rebuilt.set()
     sending.join()
     loop.stop()
     working.join()

@@ -267,6 +267,7 @@ loop.run()
 """
 
 
+@pytest.mark.timeout(300)
 def test_killed_again_and_again_between_write_and_commit(topics: Settings, tmp_path: Path) -> None:
     rng = random.Random(7)
     events = [completed(number, rng) for number in range(4000)]

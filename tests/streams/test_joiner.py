@@ -223,6 +223,7 @@ def test_two_joiners_share_the_work(topics: Settings) -> None:
     assert found == expected
 
 
+@pytest.mark.timeout(300)
 def test_killed_in_mid_stream_loses_nothing(topics: Settings) -> None:
     send(topics, (event for event in all_parts(2000) if not isinstance(event, PreferenceList)))
     script = "import os; from streams.joiner import joiner_loop; from streams.settings import Settings; "

@@ -179,6 +179,7 @@ def asked(port: int) -> Figures | None:
         return None
 
 
+@pytest.mark.timeout(300)
 def test_a_killed_process_leaves_nothing_out_and_nothing_twice(topics: Settings) -> None:
     expected = told(EVENTS).figures()
     first, second = free_port(), free_port()
