@@ -79,6 +79,8 @@ def run_worker(loop: BatchLoop, settings: Settings) -> bool:
         thread.join(STOP_S)
         if failures:
             raise failures[0]
+        if not thread.is_alive() and not loop.stopping:  # the client raises its own errors as what nothing catches
+            raise StuckError(f"{loop.worker}: its loop has ended")
         if thread.is_alive():
             log.error("stopped in the middle of a batch", worker=loop.worker, after_s=STOP_S)
         return not thread.is_alive()

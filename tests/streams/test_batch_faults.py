@@ -47,6 +47,15 @@ def test_a_client_that_has_ended_ends_the_worker(topics: Settings, client: str) 
     assert "KafkaException: KafkaError{code=_FATAL" in worker.stderr
 
 
+def test_a_worker_that_is_not_told_what_is_committed_ends_with_an_error(topics: Settings) -> None:
+    environment = topics.to_environment() | {"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
+    script = "import streams.consume; streams.consume.ANSWER_S = 0.0\n" + WORKER
+    command = [sys.executable, "-c", script]
+    worker = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert worker.returncode == 1
+    assert "committed offsets" in worker.stderr and "StuckError: w: its loop has ended" in worker.stderr
+
+
 def test_the_broker_is_asked_while_a_batch_waits(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streams.lookout.LOOK_EVERY_S", 0.0)
     send(topics, 1)
