@@ -15,12 +15,17 @@ from typing import Any
 
 import pytest
 import typer
+from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 import leap
 from predictor.store import LocalStore
 from schemas.events import THROUGHPUT
+from schemas.topics import load_topics
 from streams.embedded import child, embedded_pair
+from streams.kafka import consumer_config
+from streams.ranges import read_range
+from streams.rights import ROLES
 from streams.settings import Settings
 from tests.docs_pages import PAGES, ROOT, Command, broken_links, commands, differs
 
@@ -102,6 +107,7 @@ class World:
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings, self.folder = settings, folder
+        self.workers: list[str] = []
         self.words = {
             "MODEL_TYPE": "mmoe-s-v1",
             "ATTEMPT": "jobs/7",
@@ -122,17 +128,35 @@ class World:
         stands_for = self.words | {"A": versions[0], "B": versions[-1], "VERSION": versions[-1]}
         words = [stands_for.get(word, word) for word in command.words]
         if words[0] == "sleep":
-            time.sleep(float(words[1]))
+            self.settle()
             return
         if command.line.partition("#")[0].rstrip().endswith("&"):
             log = self.folder / f"{words[-1]}.log"
             started = [sys.executable, "-m", *words]
             ready = lambda: "partitions assigned" in log.read_text()  # noqa: E731
             workers.enter_context(child(started, log, ready, self.environment(), 60))
+            self.workers.append(words[-1])
             return
         done = CliRunner().invoke(app, words[1:])
         assert done.exit_code == 0, f"{page}: {command.line}\n{done.output}\n{done.exception!r}"
         assert differs(command.shown, done.stdout) == "", f"{page}: {command.line}\n{done.stdout}"
+
+    def settle(self) -> None:
+        """Wait until the workers have done all that there is: what a reader's sleep is for, however slow they are."""
+        while not all(worked_off(self.settings, worker) for worker in self.workers):  # pytest-timeout ends it
+            time.sleep(0.2)
+
+
+def worked_off(settings: Settings, worker: str) -> bool:
+    """Whether a worker has committed all that its topics hold."""
+    names = [settings.topic(name) for name, one in load_topics().items() if ROLES[worker].name in one.consumers]
+    ends = {(one.topic, one.partition): one.offset + 1 for name in names for one in read_range(settings, name)}
+    consumer = Consumer(consumer_config(settings, worker))
+    try:
+        done = consumer.committed([TopicPartition(*partition) for partition in ends], timeout=60)
+    finally:
+        consumer.close()
+    return all(one.offset >= ends[one.topic, one.partition] for one in done)
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +182,7 @@ def test_every_command_runs(there: World, app: typer.Typer) -> None:
     """One test for all pages, README first: what a page needs was made by those before it."""
     with ExitStack() as workers:
         for page in PAGES:
+            there.settle()
             for command in commands(page.read_text()) if page.name not in LOOKED_UP else ():
                 if not command.why:
                     there.run(app, page.name, command, workers)
