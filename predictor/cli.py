@@ -19,9 +19,9 @@ from predictor import outputs
 from predictor.errors_cli import fail, outside
 from predictor.explanation import explain
 from predictor.manifest import FILE as MANIFEST
-from predictor.manifest import decode
+from predictor.manifest import ArtifactError, decode
 from predictor.signing import SigningKey
-from predictor.store import ArtifactStore, Pointer, open_store, prune
+from predictor.store import ArtifactStore, Pointer, open_store, prune, replaceable
 from predictor.switches import premium_efficiency
 from schemas import codec
 from schemas.events import THROUGHPUT, JobSubmitted, PreferenceList
@@ -148,7 +148,11 @@ def as_table(answer: PreferenceList) -> Table:
 def list_artifacts(artifacts: Artifacts = STORE, target: Target = THROUGHPUT, as_json: Json = False) -> None:
     """All artifacts of a target, oldest first."""
     store = open_store(artifacts)
-    pointer = store.pointer(target)
+    try:
+        pointer = store.pointer(target)
+    except ArtifactError as error:  # the remedy, to promote one, needs the names
+        typer.secho(str(error), fg="red", err=True)
+        pointer = None
     versions = store.versions(target)
     if not versions:
         raise fail(f"no artifacts of {target} under {artifacts}; `leap retrain` makes one")
@@ -242,14 +246,14 @@ def prune_artifacts(
 def _move(store: ArtifactStore, target: str, version: str, reason: str, *, pinned: bool) -> None:
     from predictor.artifact import load  # loads ONNX Runtime
 
-    pointer = store.pointer(target)
+    pointer = replaceable(store, target)
     before = pointer.version if pointer else None
     # To hold production where it is must not lose the way back.
     previous = pointer.previous if pointer and version == before else before
     moved = Pointer(version=version, previous=previous, reason=reason, moved_at=datetime.now(UTC), pinned=pinned)
     load(store.folder(target, version))
     store.move(target, moved, pointer)
-    print(f"production of {target}: {version} (was {before}){', pinned' if pinned else ''}")
+    print(f"production of {target}: {version} (was {before or 'nothing'}){', pinned' if pinned else ''}")
 
 
 def _number(value: float | None) -> str:

@@ -20,6 +20,7 @@ from predictor.store import (
     check_expected,
     missing,
     read_pointer,
+    replaceable,
     without_password,
 )
 
@@ -136,7 +137,7 @@ class RemoteStore:
         """See :class:`predictor.store.ArtifactStore`."""
         self._checked(target, pointer.version)
         condition = self._unchanged(target)  # before the pointer is read: a move in between makes the write fail
-        check_expected(self.pointer(target), expected, target)
+        check_expected(replaceable(self, target), expected, target)
         try:
             self._files.pipe_file(self._path(target, POINTER), msgspec.json.encode(pointer), **condition)
         except OSError as error:

@@ -89,7 +89,7 @@ class ArtifactStore(Protocol):
         """What is in production, if anything is."""
 
     def move(self, target: str, pointer: Pointer, expected: Pointer | None) -> None:
-        """Move production to `pointer` if it is at `expected` now, pinned or not as there.
+        """Move production to `pointer` if it is at `expected` now, pinned or not as there; torn is at nothing.
 
         Raises
         ------
@@ -168,7 +168,7 @@ class LocalStore:
         """See :class:`ArtifactStore`."""
         self.folder(target, pointer.version)
         with self._locked(target):
-            check_expected(self.pointer(target), expected, target)
+            check_expected(replaceable(self, target), expected, target)
             place = self.root / target / POINTER
             draft = place.with_name(f".{POINTER}.draft")
             with draft.open("wb") as file:
@@ -202,6 +202,14 @@ def read_pointer(data: bytes) -> Pointer:
         return msgspec.json.decode(data, type=Pointer)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ArtifactError(f"{POINTER}: {error}; promote an artifact again") from error
+
+
+def replaceable(store: ArtifactStore, target: str) -> Pointer | None:
+    """The pointer as whoever is to put another in its place needs it: one that cannot be read is none."""
+    try:
+        return store.pointer(target)
+    except ArtifactError:
+        return None
 
 
 def check_expected(found: Pointer | None, expected: Pointer | None, target: str) -> None:

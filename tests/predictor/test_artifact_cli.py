@@ -79,6 +79,23 @@ def test_there_is_nothing_to_roll_back_to(run: Run) -> None:
     assert "no version before it" in run("rollback", fails=True).output
 
 
+@pytest.mark.parametrize("torn", [b"", b'{"version":', b"\xff"])
+def test_to_promote_mends_a_torn_pointer(store: LocalStore, run: Run, torn: bytes) -> None:
+    (store.root / THROUGHPUT / "production.json").write_bytes(torn)
+    listed = run("list")
+    assert listed.stdout == "v0\nv1\nv2\n" and "promote an artifact again" in listed.stderr
+    run("prune", "--keep", "1", fails=True)  # what serves is not known, so nothing is removed
+    assert "v1 (was nothing)" in run("promote", "v1").output
+    assert production(store) == "v1"
+
+
+def test_to_promote_mends_a_pointer_to_what_is_gone(store: LocalStore, run: Run) -> None:
+    run("promote", "v0")
+    shutil.rmtree(store.root / THROUGHPUT / "v0")
+    run("promote", "v1")
+    assert production(store) == "v1"
+
+
 def test_nights_do_not_move_what_is_pinned_until_it_is_promoted(tmp_path: Path) -> None:
     store, first = night_over(tmp_path, past())
     runner, environment = CliRunner(), {"LEAP_ARTIFACTS": str(store.root)}

@@ -212,9 +212,16 @@ def test_what_a_killed_process_left_half_written_goes(trained: Path, tmp_path: P
     assert store.versions(THROUGHPUT) == ["v1", "v2"]
 
 
-def test_a_torn_pointer_is_an_error(trained: Path, tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-    (tmp_path / THROUGHPUT).mkdir()
-    (tmp_path / THROUGHPUT / "production.json").write_bytes(b'{"version":')
+def test_a_torn_pointer_is_an_error_and_can_be_replaced(make_store: MakeStore, trained: Path, tmp_path: Path) -> None:
+    store = make_store()
+    copies(store, trained, tmp_path, ["v1", "v2"])
+    if isinstance(store, LocalStore):
+        (store.root / THROUGHPUT / "production.json").write_bytes(b'{"version":')
+    elif isinstance(store, RemoteStore):
+        store._files.pipe_file(store._path(THROUGHPUT, "production.json"), b'{"version":')
     with pytest.raises(ArtifactError, match="promote an artifact again"):
         store.pointer(THROUGHPUT)
+    with pytest.raises(PointerMoved, match="at nothing, not at v1"):
+        store.move(THROUGHPUT, pointer("v2", "v1"), expected=pointer("v1"))
+    store.move(THROUGHPUT, pointer("v2"), expected=None)
+    assert make_store().pointer(THROUGHPUT) == pointer("v2")
