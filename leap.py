@@ -5,8 +5,10 @@ A command whose extra is not installed says what to install.
 
 import sys
 from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 #: Command, where it is defined, and the extra that brings what it imports. A name that is a group is an app.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -50,14 +52,19 @@ PACKAGES: dict[str, frozenset[str]] = {
 
 FLOORS = ("schemas", "predictor", "streams", "retrainer")
 
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
-    help="Look before you launch: predicted training throughput per hardware type, as a ranked preference list.",
-)
+
+class _Commands(TyperGroup):
+    """All commands behind the one boundary that makes sentences of errors."""
+
+    def invoke(self, ctx: Any) -> object:
+        """Run one."""
+        from predictor.errors_cli import error_boundary  # loading it takes long enough for a Ctrl-C, which main awaits
+
+        with error_boundary():
+            return super().invoke(ctx)
 
 
-def _mount(name: str, place: str, extra: str) -> None:
+def _mount(app: typer.Typer, name: str, place: str, extra: str) -> None:
     module, attribute = place.split(":")
     try:
         found = getattr(import_module(module), attribute)
@@ -91,16 +98,26 @@ def _advise(missing: str | None, extra: str) -> None:
     fail(f"{missing} is not installed; run: pip install 'leap[{extra}]'")
 
 
+def whole() -> typer.Typer:
+    """The command with all that is under it."""
+    app = typer.Typer(
+        cls=_Commands,
+        no_args_is_help=True,
+        pretty_exceptions_show_locals=False,
+        help="Look before you launch: predicted training throughput per hardware type, as a ranked preference list.",
+    )
+    for name, place, extra in COMMANDS:
+        _mount(app, name, place, extra)
+    return app
+
+
 def main() -> None:
     """Run the command."""
     try:
-        from predictor.errors_cli import fail, outside  # here, for loading it takes long enough for a Ctrl-C
-
-        with outside():
-            for name, place, extra in COMMANDS:
-                _mount(name, place, extra)
-            app()
+        whole()()
     except ImportError as error:
+        from predictor.errors_cli import fail
+
         found = error.__cause__ or error  # fsspec says in words of its own that s3fs is missing
         missing = found.name if isinstance(found, ModuleNotFoundError) else None
         needed = _extra(missing)
@@ -111,8 +128,6 @@ def main() -> None:
         else:
             raise
         sys.exit(1)
-    except typer.Exit as ended:
-        sys.exit(ended.exit_code)
     except KeyboardInterrupt:  # while modules were loading: what runs ends by itself
         sys.exit(130)
 

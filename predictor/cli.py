@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from predictor import outputs
-from predictor.errors_cli import fail, outside
+from predictor.errors_cli import fail
 from predictor.explanation import explain
 from predictor.manifest import FILE as MANIFEST
 from predictor.manifest import ArtifactError, decode
@@ -52,7 +52,6 @@ STORE = ".leap/artifacts"
 console = Console(width=None if sys.stdout.isatty() else 120)
 
 
-@outside()
 def rank(
     job: Annotated[Path, typer.Argument(help="A JobSubmitted event as JSON.", exists=True, dir_okay=False)],
     artifacts: Artifacts = STORE,
@@ -144,7 +143,6 @@ def as_table(answer: PreferenceList) -> Table:
 
 
 @app.command("list")
-@outside()
 def list_artifacts(artifacts: Artifacts = STORE, target: Target = THROUGHPUT, as_json: Json = False) -> None:
     """All artifacts of a target, oldest first."""
     store = open_store(artifacts)
@@ -164,7 +162,6 @@ def list_artifacts(artifacts: Artifacts = STORE, target: Target = THROUGHPUT, as
 
 
 @app.command()
-@outside()
 def show(version: Version, artifacts: Artifacts = STORE, target: Target = THROUGHPUT) -> None:
     """The manifest of one artifact, as JSON."""
     data = (open_store(artifacts).folder(target, version) / MANIFEST).read_bytes()
@@ -173,7 +170,6 @@ def show(version: Version, artifacts: Artifacts = STORE, target: Target = THROUG
 
 
 @app.command()
-@outside()
 def promote(
     version: Version,
     artifacts: Artifacts = STORE,
@@ -186,7 +182,6 @@ def promote(
 
 
 @app.command()
-@outside()
 def pin(
     version: Version, artifacts: Artifacts = STORE, target: Target = THROUGHPUT, trusted_keys: TrustedKeys = ""
 ) -> None:
@@ -195,7 +190,6 @@ def pin(
 
 
 @app.command()
-@outside()
 def rollback(artifacts: Artifacts = STORE, target: Target = THROUGHPUT, trusted_keys: TrustedKeys = "") -> None:
     """Move production back to what it was before."""
     store = open_store(artifacts, trusted_keys=trusted_keys)
@@ -206,7 +200,6 @@ def rollback(artifacts: Artifacts = STORE, target: Target = THROUGHPUT, trusted_
 
 
 @app.command()
-@outside()
 def sign(
     version: Version,
     key: Annotated[Path, typer.Option(envvar="LEAP_SIGNING_KEY", help="File of an Ed25519 private key (PEM).")],
@@ -220,7 +213,6 @@ def sign(
 
 
 @app.command()
-@outside()
 def verify(
     version: Version, artifacts: Artifacts = STORE, target: Target = THROUGHPUT, trusted_keys: TrustedKeys = ""
 ) -> None:
@@ -232,7 +224,6 @@ def verify(
 
 
 @app.command("prune")
-@outside()
 def prune_artifacts(
     keep: Annotated[int, typer.Option(help="Newest artifacts to keep.", min=1)] = 30,
     artifacts: Artifacts = STORE,

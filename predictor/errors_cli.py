@@ -13,7 +13,7 @@ BROKER = "{}; LEAP_KAFKA_BOOTSTRAP_SERVERS says where the broker is, and LEAP_KA
 STORE = "the store does not answer as it should: {}; LEAP_REDIS_URL says where it is"
 BUCKET = "{}; LEAP_ARTIFACTS and LEAP_PARTITIONS say where files are; the client of S3 reads keys from AWS_*"
 #: Name of a class of errors whose cause is outside of Leap, to how it is told. By name: its package may be missing.
-OUTSIDE = {
+SENTENCES = {
     "TopicError": BROKER,
     "DeliveryError": BROKER,
     "KafkaException": BROKER,
@@ -37,17 +37,17 @@ def fail(message: str) -> typer.Exit:
 
 
 @contextmanager
-def outside() -> Iterator[None]:
-    """Make a sentence of an error whose cause is outside; one of Leap's own stays a traceback."""
+def error_boundary() -> Iterator[None]:
+    """Make a sentence of an error whose cause is outside of Leap; one of its own stays a traceback."""
     try:
         yield
     except BrokenPipeError:  # whoever reads has enough
         raise
     except Exception as error:
-        found = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in OUTSIDE), None)
+        found = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in SENTENCES), None)
         if found is None:
             raise
-        raise fail(OUTSIDE[found].format(in_words(error))) from error
+        raise fail(SENTENCES[found].format(in_words(error))) from error
 
 
 def in_words(error: Exception) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from predictor.errors_cli import fail, outside
+from predictor.errors_cli import fail
 
 if TYPE_CHECKING:
     from predictor.jobs import Floats
@@ -23,7 +23,6 @@ class Walked(StrEnum):
     chain = "chain"
 
 
-@outside()
 def backtest(
     file: Annotated[
         Path | None, typer.Argument(help="Table of past jobs: CSV or Parquet; the partitions without one.", exists=True)
@@ -60,7 +59,6 @@ def backtest(
         print("\n".join((*parts_as_text(parts or {}), as_text(found))))
 
 
-@outside()
 def holdout(
     file: Annotated[Path, typer.Argument(help="Table of past jobs: CSV or Parquet.", exists=True)],
     mapping: Annotated[str, typer.Option(help="Mapping file (YAML) of the table, or one that comes with Leap.")],

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from predictor.errors_cli import fail, outside
+from predictor.errors_cli import fail
 from schemas.events import THROUGHPUT
 from streams.topics_cli import read_settings
 
@@ -15,7 +15,6 @@ app = typer.Typer(no_args_is_help=True, help="Give a hardware type that has neve
 
 
 @app.command()
-@outside()
 def plan(
     hardware: Annotated[str, typer.Option(help="Hardware type, by its name in the catalog.")],
     jobs: Annotated[int, typer.Option(min=1, max=1000, help="How many jobs to run there.")] = 20,

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 import typer
 
-from predictor.errors_cli import fail, in_words, outside
+from predictor.errors_cli import fail, in_words
 
 if TYPE_CHECKING:
     from retrainer.night import Plan, Report
@@ -31,7 +31,6 @@ class Every(StrEnum):
     day = "day"
 
 
-@outside()
 def retrain(
     night: Annotated[
         datetime | None, typer.Option("--date", formats=["%Y-%m-%d"], help="Night to run; today's by default.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from predictor.errors_cli import fail, outside, writable
+from predictor.errors_cli import fail, writable
 from predictor.store import open_store
 from schemas.codec import encode
 from schemas.events import THROUGHPUT, PreferenceList
@@ -28,7 +28,6 @@ TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 TELL_EVERY = 50
 
 
-@outside()
 def replay(
     start: Annotated[datetime, typer.Option("--from", formats=TIMES, help="First submission; UTC unless it says.")],
     end: Annotated[datetime, typer.Option("--to", formats=TIMES, help="End of the range; not in it.")],

@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
-from predictor.errors_cli import fail, outside, writable
+from predictor.errors_cli import fail, writable
 from predictor.manifest import ArtifactError
 from predictor.store import open_store
 from schemas.events import THROUGHPUT
 from streams.topics_cli import read_settings
 
 
-@outside()
 def report(
     out: Annotated[Path, typer.Argument(help="HTML file to write.", callback=writable)],
     night: Annotated[

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from predictor.errors_cli import fail, outside, writable
+from predictor.errors_cli import fail, writable
 from schemas.hardware import load_catalog
 from schemas.mapping import MappingError, load_mapping
 from schemas.topics import ALLOCATED, COMPLETED, SUBMITTED, load_topics
@@ -18,7 +18,6 @@ from streams.topics_cli import read_settings
 SHOWN = 20
 
 
-@outside()
 def backfill(
     file: Annotated[Path, typer.Argument(help="Table of past jobs: CSV or Parquet.")],
     mapping: Annotated[str, typer.Option(help="Mapping file (YAML), or one that comes with Leap: mlperf, sia.")],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from predictor.errors_cli import fail, outside
+from predictor.errors_cli import fail
 from schemas.codec import Rejected, decode
 from schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
 from schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED
@@ -20,7 +20,6 @@ E = TypeVar("E", JobSubmitted, JobAllocated, JobCompleted, PreferenceList)
 LATE = "Too late: decided when the attempt had its hardware, perhaps by an artifact that has learned from it."
 
 
-@outside()
 def explain(
     attempt: Annotated[str, typer.Argument(help="Its id.")],
     days: Annotated[float, typer.Option(min=0.01, help="How far back to look.")] = 7.0,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from predictor.errors_cli import fail, outside, writable
+from predictor.errors_cli import fail, writable
 from predictor.families import family as family_of
 from schemas.events import THROUGHPUT
 from streams.topics_cli import read_settings
@@ -126,18 +126,17 @@ def _rebuild(file: Path | None) -> None:
 
 @contextmanager
 def _open() -> Iterator[tuple["Settings", "HistoryStore"]]:
-    """Open the store; turn what may go wrong outside into a sentence."""
+    """Open the store, and say in a sentence what is wrong with it."""
     from streams.history_rebuild import SwitchError
     from streams.history_store import Held, HistoryStore
     from streams.redis_client import connect
 
     settings = read_settings()
-    with outside():
-        try:
-            with connect(settings.redis_url) as client:
-                yield settings, HistoryStore(client, settings.redis_prefix)
-        except (Held, SwitchError, ValueError) as error:
-            raise fail(str(error)) from None
+    try:
+        with connect(settings.redis_url) as client:
+            yield settings, HistoryStore(client, settings.redis_prefix)
+    except (Held, SwitchError, ValueError) as error:
+        raise fail(str(error)) from None
 
 
 def _row(found: "Statistics") -> dict[str, Any]:

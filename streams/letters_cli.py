@@ -7,13 +7,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from predictor.errors_cli import outside
 from streams.topics_cli import read_settings
 
 CUT = "first "  # how the reason of a letter begins whose message was too long to keep whole
 
 
-@outside()
 def letters(
     hours: Annotated[float, typer.Option(min=0, help="How far back to look.")] = 24.0,
     again: Annotated[bool, typer.Option("--again", help="Send the original messages to their topics.")] = False,

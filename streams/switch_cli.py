@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 import typer
 
-from predictor.errors_cli import fail, outside
+from predictor.errors_cli import fail
 from predictor.switches import Switch, Switches
 from schemas.events import Objective
 from streams.redis_client import connect
@@ -68,7 +68,6 @@ def _show(switches: msgspec.Struct) -> None:
     print(msgspec.json.format(msgspec.json.encode(switches), indent=1).decode())
 
 
-@outside()
 def _ask(question: Callable[[SwitchStore], Answer]) -> Answer:
     settings = read_settings()
     try:

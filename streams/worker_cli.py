@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 import typer
 
-from predictor.errors_cli import fail, outside
+from predictor.errors_cli import fail
 from streams.settings import Settings
 from streams.topics_cli import read_settings
 
@@ -27,7 +27,6 @@ def _assert_topics(settings: Settings, role: str) -> None:
         log.warning("more partitions than declared", worker=role, topic=grown)
 
 
-@outside()
 def _run(role: str, make: "Callable[[Settings], BatchLoop]") -> None:
     from streams.logs import configure
     from streams.redis_client import client_of
@@ -72,7 +71,6 @@ def ranking() -> None:
 
 
 @app.command()
-@outside()
 def monitor() -> None:
     """Keep the figures of the last day: a page, JSON and metrics on LEAP_METRICS_PORT. One process, not several."""
     from streams.logs import configure

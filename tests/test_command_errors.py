@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import leap
-from predictor.errors_cli import in_words, outside
+from predictor.errors_cli import error_boundary, in_words
 from streams import logs
 
 ROOT = Path(__file__).parents[1]
@@ -104,7 +104,7 @@ def test_a_bucket_without_keys_is_a_sentence(arguments: str) -> None:
 
 
 def test_a_mistake_of_our_own_stays_a_traceback() -> None:
-    with pytest.raises(ValueError, match="ours"), outside():
+    with pytest.raises(ValueError, match="ours"), error_boundary():
         raise ValueError("ours")
 
 

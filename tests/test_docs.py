@@ -41,9 +41,7 @@ LOOKED_UP = {
 @pytest.fixture(scope="module")
 def app() -> typer.Typer:
     """The whole command, as installed."""
-    for name, place, extra in leap.COMMANDS:
-        leap._mount(name, place, extra)
-    return leap.app
+    return leap.whole()
 
 
 def test_pages_have_commands() -> None:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from predictor.cli import app
 from predictor.store import LocalStore
 from schemas.events import THROUGHPUT
 from tests.artifacts import night_over, past
+from tests.commands import invoke
 
 Run = Callable[..., Result]
 
@@ -34,12 +34,12 @@ def store(artifact_store: LocalStore, tmp_path: Path) -> LocalStore:
 
 @pytest.fixture
 def run(store: LocalStore) -> Run:
-    def invoke(*arguments: str, fails: bool = False) -> Result:
-        result = CliRunner().invoke(app, [*arguments], env={"LEAP_ARTIFACTS": str(store.root)})
+    def artifact(*arguments: str, fails: bool = False) -> Result:
+        result = invoke("artifact", *arguments, env={"LEAP_ARTIFACTS": str(store.root)})
         assert (result.exit_code != 0) is fails, result.output
         return result
 
-    return invoke
+    return artifact
 
 
 def production(store: LocalStore) -> str | None:
@@ -98,12 +98,12 @@ def test_to_promote_mends_a_pointer_to_what_is_gone(store: LocalStore, run: Run)
 
 def test_nights_do_not_move_what_is_pinned_until_it_is_promoted(tmp_path: Path) -> None:
     store, first = night_over(tmp_path, past())
-    runner, environment = CliRunner(), {"LEAP_ARTIFACTS": str(store.root)}
-    assert runner.invoke(app, ["pin", first.artifact], env=environment).exit_code == 0
+    environment = {"LEAP_ARTIFACTS": str(store.root)}
+    assert invoke("artifact", "pin", first.artifact, env=environment).exit_code == 0
     _, second = night_over(tmp_path, past())
     assert (second.promoted, second.reason) == (False, f"production is pinned to {first.artifact}")
     assert production(store) == first.artifact
-    assert runner.invoke(app, ["promote", first.artifact], env=environment).exit_code == 0
+    assert invoke("artifact", "promote", first.artifact, env=environment).exit_code == 0
     _, third = night_over(tmp_path, past())
     assert "pinned" not in third.reason
 

@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-from typer.testing import CliRunner
 
 from predictor import artifact as artifacts
-from predictor.cli import app
 from predictor.manifest import ArtifactError
 from predictor.router import Router
 from predictor.signing import FILE, KeyFileError, SigningKey, TrustedKeys
 from predictor.store import ArtifactStore, LocalStore, Pointer, open_store
 from schemas.events import THROUGHPUT
 from tests.builders import submission
+from tests.commands import invoke
 
 Keys = Callable[[str], tuple[SigningKey, Path]]
 
@@ -204,7 +203,7 @@ def test_commands(artifact_store: LocalStore, keys: Keys, tmp_path: Path) -> Non
 
     def run(*arguments: str, **environment: str) -> tuple[int, str]:
         given = {"LEAP_ARTIFACTS": str(root), "LEAP_TRUSTED_KEYS": str(public)} | environment
-        done = CliRunner().invoke(app, [*arguments], env=given)
+        done = invoke("artifact", *arguments, env=given)
         return done.exit_code, done.output
 
     for command in ("verify", "promote", "pin"):

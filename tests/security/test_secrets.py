@@ -4,7 +4,6 @@ import logging
 import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -12,10 +11,7 @@ from urllib.request import urlopen
 import fsspec
 import pytest
 import structlog
-import typer
-from typer.testing import CliRunner
 
-import leap
 from streams import logs, topics
 from streams.doctor_artifacts import reachable
 from streams.doctor_store import answers
@@ -30,6 +26,7 @@ from streams.redis_client import connect
 from streams.settings import Settings
 from streams.visit import Visit
 from tests.builders import submission
+from tests.commands import invoke
 from tests.security.conftest import House
 
 ROOT = Path(__file__).parents[2]
@@ -150,14 +147,7 @@ def run(monkeypatch: pytest.MonkeyPatch, command: list[str], given: Mapping[str,
     """What a command that fails says, and its traceback."""
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    module, attribute = {name: place for name, place, _ in leap.COMMANDS}[command[0]].split(":")
-    app, found = typer.Typer(), getattr(import_module(module), attribute)
-    app.callback()(lambda: None)
-    if isinstance(found, typer.Typer):
-        app.add_typer(found, name=command[0])
-    else:
-        app.command(command[0])(found)
-    done = CliRunner().invoke(app, command)
+    done = invoke(*command)
     assert done.exit_code
     return done.output + "".join(traceback.format_exception(done.exception))
 

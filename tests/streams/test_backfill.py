@@ -6,8 +6,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from schemas.codec import decode
 from schemas.events import JobCompleted, JobSubmitted
@@ -17,10 +15,10 @@ from streams import backfill as module
 from streams.address import JobEvent
 from streams.attempts import event_time
 from streams.backfill import Interrupted, pace, read_table, send
-from streams.backfill_cli import backfill
 from streams.mapped import in_time_order
 from streams.ranges import read_range
 from streams.settings import Settings
+from tests.commands import invoke
 
 START = datetime(2019, 3, 1, 8, tzinfo=UTC)
 MAPPING = """
@@ -34,9 +32,6 @@ config: {num_trainers: nodes, accelerators_per_trainer: 8}
 measurements: {throughput: rate}
 keep: [{column: state, equals: done}]
 """
-
-app = typer.Typer()
-app.command()(backfill)
 
 
 @pytest.fixture
@@ -59,7 +54,7 @@ def events_of(table: Path) -> list[JobEvent]:
 
 def run(table: Path, *options: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
     arguments = [str(table / "jobs.csv"), "--mapping", str(table / "map.yaml"), *options]
-    done = CliRunner().invoke(app, arguments, env=environment)
+    done = invoke("backfill", *arguments, env=environment)
     return done.exit_code, done.stdout, done.stderr
 
 
@@ -186,7 +181,7 @@ def test_hardware_types_that_the_catalog_does_not_have_are_named(table: Path) ->
 
 def test_mlperf_runs_through_kafka(topics: Settings, shared_data: Path) -> None:
     arguments = [str(shared_data / "mlperf-training/runs.csv"), "--mapping", "mlperf", "--json"]
-    done = CliRunner().invoke(app, arguments, env=os.environ | topics.to_environment())
+    done = invoke("backfill", *arguments, env=os.environ | topics.to_environment())
     assert done.exit_code == 0, done.stderr
     count = msgspec.json.decode(done.stdout)
     assert (count["rows"], count["bad"], count["events_sent"]) == (19_647, 0, 3 * 17_067)

@@ -5,12 +5,12 @@ import json
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
 
 from schemas.codec import encode
 from schemas.events import JobCompleted
@@ -19,17 +19,17 @@ from streams import history_rebuild
 from streams.consume import Message
 from streams.history import history_loop
 from streams.history_backup import read_backup, write_backup
-from streams.history_cli import app
 from streams.history_rebuild import SwitchError, rebuild
 from streams.history_store import Held, HistoryStore
 from streams.ranges import read_range
 from streams.redis_client import connect
 from streams.settings import Settings
 from streams.topics import ensure_topics
+from tests.commands import invoke
 from tests.streams.deletion import delete_topic
 from tests.streams.test_history_worker import TARGET, assert_exact, completed, send, statistics
 
-run = CliRunner().invoke
+run = partial(invoke, "history")
 Begins = Mapping[tuple[str, int], int]
 
 
@@ -221,25 +221,25 @@ def test_a_topic_created_again_during_a_rebuild_is_read_from_its_beginning(
 def test_the_command(topics: Settings, history: HistoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in topics.to_environment().items():
         monkeypatch.setenv(name, value)
-    assert "no families yet" in run(app, ["show", "ranker"]).stderr
+    assert "no families yet" in run("show", "ranker").stderr
     events = finish(40, 9)
     send(topics, encoded(events))
     history_loop(topics).run(until_end=True)
-    shown = json.loads(run(app, ["show", "ranker-a-run7", "--json"]).stdout)
+    shown = json.loads(run("show", "ranker-a-run7", "--json").stdout)
     assert shown["family"] == "ranker-a" and shown["n"] == 5
     assert sum(row["n"] for row in shown["hardware"].values()) == 5
-    assert "all hardware" in run(app, ["show", "ranker-a"]).stdout
-    unknown = run(app, ["show", "rankr-a"])
+    assert "all hardware" in run("show", "ranker-a").stdout
+    unknown = run("show", "rankr-a")
     assert unknown.exit_code == 1 and "ranker-a" in unknown.stderr
-    assert run(app, ["backup", str(tmp_path / "file")]).exit_code == 0
-    assert "generation 1" in run(app, ["restore", str(tmp_path / "file")]).stdout
-    assert "generation 2" in run(app, ["rebuild"]).stdout
+    assert run("backup", str(tmp_path / "file")).exit_code == 0
+    assert "generation 1" in run("restore", str(tmp_path / "file")).stdout
+    assert "generation 2" in run("rebuild").stdout
     measured = msgspec.structs.replace(events[0], attempt_id="other", measurements={TARGET: 1.0, "qps": 2.0})
     send(topics, encoded([measured]))
     monkeypatch.setenv("LEAP_TARGETS", f"{TARGET},qps")
-    assert "generation 3" in run(app, ["rebuild"]).stdout
-    assert json.loads(run(app, ["show", "ranker-a", "--json"]).stdout)["n"] == 6
-    assert json.loads(run(app, ["show", "ranker-a", "--target", "qps", "--json"]).stdout)["n"] == 1
+    assert "generation 3" in run("rebuild").stdout
+    assert json.loads(run("show", "ranker-a", "--json").stdout)["n"] == 6
+    assert json.loads(run("show", "ranker-a", "--target", "qps", "--json").stdout)["n"] == 1
     monkeypatch.setenv("LEAP_REDIS_URL", "redis://127.0.0.1:1/0")
-    down = run(app, ["show", "ranker-a"])
+    down = run("show", "ranker-a")
     assert down.exit_code == 1 and "LEAP_REDIS_URL" in down.stderr

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 import redis
 from structlog.testing import capture_logs
-from typer import Typer
-from typer.testing import CliRunner
 
 from predictor.store import LocalStore
 from predictor.switches import Switch, Switches
@@ -18,15 +16,14 @@ from schemas.codec import decode, encode
 from schemas.events import DeadLetter, PreferenceList
 from schemas.topics import DEAD_LETTERS, PREFERENCES, SUBMITTED
 from streams.embedded import child, free_port, store_ready
-from streams.history_cli import app as history
 from streams.kafka import CheckedProducer
 from streams.ranges import read_range
 from streams.ranking import ranking_loop
 from streams.redis_client import connect
 from streams.settings import Settings
-from streams.switch_cli import app as switch
 from streams.switch_store import FollowedSwitches, SwitchStore
 from tests.builders import submission
+from tests.commands import invoke
 from tests.streams.test_history_cluster import server
 
 
@@ -180,13 +177,12 @@ def test_no_fault_of_the_store_ends_the_following(switch_store: SwitchStore, mon
     stop.set()
 
 
-@pytest.mark.parametrize("command", [(switch, ["show"]), (history, ["show", "any"])])
-def test_a_cluster_that_has_no_nodes_is_a_clear_error(command: tuple[Typer, list[str]], tmp_path: Path) -> None:
-    app, arguments = command
+@pytest.mark.parametrize("command", [["switch", "show"], ["history", "show", "any"]])
+def test_a_cluster_that_has_no_nodes_is_a_clear_error(command: list[str], tmp_path: Path) -> None:
     port = free_port()
     url = f"redis://127.0.0.1:{port}/0"
     options = ["--port", str(port), "--cluster-port", str(free_port()), "--cluster-enabled", "yes", "--save", ""]
     with child([server(), *options, "--dir", str(tmp_path)], tmp_path / "log", lambda: store_ready(url)):
-        done = CliRunner().invoke(app, arguments, env={"LEAP_REDIS_URL": url})
+        done = invoke(*command, env={"LEAP_REDIS_URL": url})
     assert (done.exit_code, type(done.exception)) == (1, SystemExit)
     assert "the store does not answer" in done.stderr

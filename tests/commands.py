@@ -1,0 +1,12 @@
+"""Commands as users call them: with what makes sentences of errors."""
+
+from collections.abc import Mapping
+
+from typer.testing import CliRunner, Result
+
+import leap
+
+
+def invoke(*arguments: str, env: Mapping[str, str] | None = None) -> Result:
+    """Run ``leap`` in this process."""
+    return CliRunner().invoke(leap.whole(), arguments, env=env)
