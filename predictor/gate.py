@@ -15,8 +15,8 @@ from predictor.jobs import Floats
 from predictor.kernel import Arrays
 from predictor.prior import PriorEstimate
 
-SPECIFICATION_ONLY, SIMILAR_JOBS, FAMILY_HISTORY = 0, 1, 2
-BASIS: tuple[str, ...] = ("specification only", "similar jobs", "family history")
+#: Beside those of :mod:`predictor.prior`.
+FAMILY_HISTORY = 2
 #: Spread below which repeats are as good as equal, in ln throughput.
 FLOOR = 0.005
 
@@ -30,7 +30,7 @@ class Combined:
     mean, deviation
         ln throughput and its standard deviation.
     basis
-        Position in `BASIS` of what carries most weight.
+        `SPECIFICATION_ONLY`, `SIMILAR_JOBS` or `FAMILY_HISTORY`: what carries most weight.
     count
         Attempts behind the history that carries most weight; 0 where that is the prior.
     weight
@@ -100,7 +100,7 @@ class Evidence:
     prior
         (n,) ln of the prior's deviation.
     history
-        (n, experts of history, `EVIDENCE`).
+        (n, experts of history, 6): number, spread, both, age, and distance from the prior, plain and in its deviations.
     known
         (n, experts) whether each has an estimate.
     mean
@@ -111,10 +111,6 @@ class Evidence:
     history: Floats
     known: NDArray[np.bool_]
     mean: Floats
-
-
-#: Number, spread, both, age, and distance from the prior: plain and in its deviations.
-EVIDENCE = 6
 
 
 def evidence(prior: PriorEstimate, history: HistoryEstimate) -> Evidence:

@@ -25,6 +25,11 @@ DAYS_PER_YEAR = 365.25
 UNSEEN = -1
 
 
+def take(rows: Rows, chosen: Indices | NDArray[np.bool_]) -> Rows:
+    """The rows at these positions, or of this mask."""
+    return {name: column[chosen] for name, column in rows.items()}
+
+
 @dataclass(frozen=True)
 class Points:
     """Configurations as numbers.

@@ -12,7 +12,7 @@ from predictor.experts import ExactHistory
 from predictor.gate import Gate
 from predictor.gate_fit import UNTAUGHT, Rehearsal, fit_gate
 from predictor.jobs import Floats, HardwareTable, Indices
-from predictor.kernel import Rows
+from predictor.kernel import Rows, take
 from predictor.prior_fit import StructuredPrior
 from predictor.process import Variances
 from predictor.process_fit import condition, learn_process
@@ -97,7 +97,7 @@ class StructuredRecipe(BaseEstimator):
             self.rehearsal_, self.gate_ = Rehearsal.empty(), UNTAUGHT
             for rehearsed in np.unique(day)[1:][-self.rehearsed_days :]:
                 past = np.flatnonzero(day < rehearsed)
-                self._rehearse(self.conditioned(_take(rows, past), y[past]), rows, y, day == rehearsed)
+                self._rehearse(self.conditioned(take(rows, past), y[past]), rows, y, day == rehearsed)
         if not going_on or len(self.rehearsal_.y) >= self.taught_ * RETAUGHT:
             self.gate_, self.taught_ = fit_gate(self.rehearsal_, self.gate_), len(self.rehearsal_.y)
         self.model_ = self._model(prior, rows, y)
@@ -125,7 +125,7 @@ class StructuredRecipe(BaseEstimator):
     def _rehearse(self, model: Structured, rows: Rows, y: Floats, at: Indices) -> None:
         new = np.flatnonzero(at)
         if len(new):
-            estimate = model.estimate(_take(rows, new))
+            estimate = model.estimate(take(rows, new))
             self.rehearsal_ = self.rehearsal_.plus(Rehearsal(estimate.prior, estimate.history, y[new]))
 
 
@@ -141,7 +141,3 @@ def fold_of(rows: Rows, folds: int) -> Indices:
     name = np.where(family == "", np.asarray(rows["model_type"], dtype=str), family)
     distinct, code = np.unique(name, return_inverse=True)
     return (np.random.default_rng(0).permutation(len(distinct)) % folds)[code]
-
-
-def _take(rows: Rows, chosen: Indices) -> Rows:
-    return {name: column[chosen] for name, column in rows.items()}

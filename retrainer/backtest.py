@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from predictor.jobs import Floats, columns, strings
-from predictor.kernel import Rows
+from predictor.kernel import Rows, take
 from predictor.structured import rows_of
 from predictor.units import codes
 from retrainer.chain import SEEN_KEY
@@ -132,11 +132,6 @@ def seen(rows: Rows) -> NDArray[np.bool_]:
     first = np.full(key.max(initial=-1) + 1, np.inf)
     np.minimum.at(first, key, day)
     return np.asarray(day > first[key])
-
-
-def take(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
-    """The rows at these positions."""
-    return {name: column[chosen] for name, column in rows.items()}
 
 
 def _nights(day: Floats, every_days: int, first: float) -> Iterator[tuple[float, float]]:

@@ -15,10 +15,8 @@ from predictor.features import matrix
 from predictor.features.history import Imputed
 from predictor.interval import Interval, calibrate
 from predictor.jobs import Floats
-from predictor.kernel import Rows
 from predictor.manifest import Range
 from predictor.model import load as load_model
-from predictor.structured import rows_of
 from predictor.vocabulary import Vocabulary
 from retrainer.chain import ChainOfMedians
 from retrainer.evaluate import LookupTable, Scores, scores
@@ -133,7 +131,7 @@ def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path
     predicted, interval = found[champion.recipe]
     looked_up = LookupTable.learn(training.rows, np.exp(training.y)).predict(held_out.rows)
     covered = ~np.isnan(looked_up)
-    chain = ChainOfMedians().fit(_columns(training), training.y)
+    chain = ChainOfMedians().fit(training.columns, training.y)
     return Comparison(
         vocabulary=vocabulary,
         imputed=imputed,
@@ -146,12 +144,8 @@ def compare(training: Data, held_out: Data, recipes: Sequence[str], folder: Path
         champion_on_lookup=scores(predicted[covered], measured[covered]),
         predicted=predicted,
         looked_up=looked_up,
-        chained=np.exp(chain.answer(_columns(held_out))),
+        chained=np.exp(chain.answer(held_out.columns)),
     )
-
-
-def _columns(data: Data) -> Rows:
-    return rows_of(data.pairs.jobs, data.pairs.job, data.pairs.hardware_type)
 
 
 def _moved(recipe: Recipe) -> tuple[float, ...] | None:

@@ -9,10 +9,9 @@ import pandas as pd
 from predictor.experts import ExactHistory
 from predictor.features.history import SECONDS_PER_DAY
 from predictor.jobs import HardwareTable
-from predictor.kernel import Rows
 from predictor.prior_fit import StructuredPrior
 from predictor.process_fit import condition
-from predictor.structured import EXTRAS, Structured, rows_of
+from predictor.structured import EXTRAS, Structured
 from predictor.structured_fit import StructuredRecipe
 from retrainer.evaluate import scores
 from retrainer.exploration import candidates
@@ -67,7 +66,7 @@ class _Hidden:
         asked["measured_throughput"] = asked["attempt_id"].map(self._true(day))
         self._asked = self._data(normalise(asked))
         past = self._data(self._past)
-        self._recipe = StructuredRecipe(self._table, EXTRAS).fit(_rows(past), past.y)
+        self._recipe = StructuredRecipe(self._table, EXTRAS).fit(past.columns, past.y)
 
     def scores(self, counts: Sequence[int]) -> dict[tuple[int, str], tuple[float, float]]:
         """Number of jobs and how they were chosen to w20 and MdAPE."""
@@ -93,11 +92,11 @@ class _Hidden:
         )  # fmt: skip
         known = [self._past, ran[self._past.columns]] if chosen else [self._past]
         data = self._data(normalise(pd.concat(known, ignore_index=True)))
-        rows, recipe = _rows(data), self._recipe
+        rows, recipe = data.columns, self._recipe
         prior = StructuredPrior(self._table, EXTRAS, variances=recipe.variances_, steps=0).fit(rows, data.y)
         process = condition(rows, data.y - prior.predict(rows), recipe.family_variances_)
         model = Structured(prior.prior_, process, ExactHistory.of(rows, data.y), recipe.gate_)
-        predicted = model.estimate(_rows(self._asked)).combined.mean
+        predicted = model.estimate(self._asked.columns).combined.mean
         found = scores(np.exp(predicted), np.exp(self._asked.y))
         assert found is not None
         return found.w20, found.mdape
@@ -110,7 +109,3 @@ class _Hidden:
 
     def _data(self, rows: pd.DataFrame) -> Data:
         return prepare(rows, self._table, Twin(rows.head(0), np.zeros(0)), THROUGHPUT)
-
-
-def _rows(data: Data) -> Rows:
-    return rows_of(data.pairs.jobs, data.pairs.job, data.pairs.hardware_type)

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
 from predictor.jobs import Floats, HardwareTable, Indices
-from predictor.kernel import Rows
+from predictor.kernel import Rows, take
 from predictor.structured_fit import StructuredRecipe
 from predictor.units import codes, grouped_median
-from retrainer.backtest import take
 from retrainer.chain import ChainOfMedians
 from schemas.hardware import SPECIFICATIONS
 

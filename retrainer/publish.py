@@ -21,7 +21,6 @@ from predictor.model import GRAPH_FILE, StructuredModel, save_arrays
 from predictor.model import load as load_model
 from predictor.snapshot import Snapshot
 from predictor.store import ArtifactStore, Pointer
-from predictor.structured import rows_of
 from predictor.structured_fit import renewed
 from retrainer.compare import Comparison
 from retrainer.evaluate import Scores
@@ -95,7 +94,7 @@ def write(about: Manifest, model: Path, window: Window, snapshot: Snapshot, cata
 
 def attempts(*parts: Data) -> tuple[Rows, Floats]:
     """Rows of the structured recipe, with (n,) ln of the target."""
-    columns = [rows_of(part.pairs.jobs, part.pairs.job, part.pairs.hardware_type) for part in parts]
+    columns = [part.columns for part in parts]
     rows = {name: np.concatenate([column[name] for column in columns]) for name in columns[0]}
     return rows, np.concatenate([part.y for part in parts])
 

@@ -12,7 +12,7 @@ from predictor.boosted import BoostedTrees
 from predictor.cascade import BinnedCascade
 from predictor.features.matrix import Matrix
 from predictor.model import GRAPH_FILE, save_arrays
-from predictor.structured import EXTRAS, rows_of
+from predictor.structured import EXTRAS
 from predictor.structured_fit import StructuredRecipe
 from retrainer.export import export
 from retrainer.training import Data
@@ -48,9 +48,8 @@ class StructuredTraining:
 
     def fit(self, data: Data, features: Matrix) -> None:
         """See :class:`Recipe`; the matrix is not used."""
-        pairs = data.pairs
-        self._fitted = StructuredRecipe(pairs.table, extras=EXTRAS)
-        self._fitted.fit(rows_of(pairs.jobs, pairs.job, pairs.hardware_type), data.y)
+        self._fitted = StructuredRecipe(data.pairs.table, extras=EXTRAS)
+        self._fitted.fit(data.columns, data.y)
 
     def save(self, folder: Path) -> None:
         """See :class:`Recipe`."""

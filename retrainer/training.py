@@ -10,7 +10,9 @@ from predictor.features import architecture, configuration, matrix, ratios
 from predictor.features.history import SECONDS_PER_DAY, Imputed, Statistics
 from predictor.features.matrix import Matrix, Pairs
 from predictor.jobs import Floats, HardwareTable
+from predictor.kernel import Rows
 from predictor.manifest import Range
+from predictor.structured import rows_of
 from predictor.vocabulary import Vocabulary, learn
 from retrainer.table import jobs, log_target
 from retrainer.twin import Twin
@@ -46,6 +48,11 @@ class Data:
     def submitted_day(self) -> NDArray[np.int64]:
         """(n,) days from the epoch."""
         return np.floor(self.pairs.jobs.submitted_at / SECONDS_PER_DAY).astype(np.int64)
+
+    @property
+    def columns(self) -> Rows:
+        """(n,) values by name, as the structured recipe and the chain of medians take them."""
+        return rows_of(self.pairs.jobs, self.pairs.job, self.pairs.hardware_type)
 
     def where(self, kept: NDArray[np.bool_]) -> "Data":
         """The attempts of a (n,) mask."""

@@ -14,10 +14,8 @@ from predictor.cascade import BinnedCascade
 from predictor.features import architecture, configuration, hardware, history, matrix, ratios
 from predictor.features.matrix import Matrix
 from predictor.jobs import Floats
-from predictor.kernel import Rows
 from predictor.model import GRAPH_FILE, Prediction
 from predictor.model import load as load_model
-from predictor.structured import rows_of
 from predictor.vocabulary import Vocabulary
 from retrainer.chain import ChainOfMedians
 from retrainer.evaluate import LookupTable
@@ -157,19 +155,15 @@ class Chain:
 
     def fit(self, training: Data) -> "Chain":
         """See `Estimator`."""
-        self._past = {**_rows(training), "y": training.y}
-        self._chain = ChainOfMedians().fit(_rows(training), training.y)
+        self._past = {**training.columns, "y": training.y}
+        self._chain = ChainOfMedians().fit(training.columns, training.y)
         return self
 
     def predict(self, data: Data) -> Prediction:
         """See `Estimator`."""
-        return Prediction(self._chain.predict(_rows(data)))
+        return Prediction(self._chain.predict(data.columns))
 
     def save(self, folder: Path) -> None:
         """See `Estimator`."""
         names = {name for key, _ in ChainOfMedians.KEYS for name in key}
         pd.DataFrame({name: self._past[name] for name in (*names, "y")}).to_parquet(folder / "chain.parquet")
-
-
-def _rows(data: Data) -> Rows:
-    return rows_of(data.pairs.jobs, data.pairs.job, data.pairs.hardware_type)

@@ -34,7 +34,3 @@ def attempts(count: int, seed: int = 0, models: int = 6, days: int = 20) -> tupl
     speed = np.array([SPEED[name] for name in hardware.tolist()])
     truth = 3 + 1.5 * (model % 6) + speed + 0.1 * (family - 1) + 0.9 * np.log(trainers * 8) + 0.3 * np.log(batch)
     return rows, truth + 0.02 * rng.standard_normal(count)
-
-
-def take(rows: Rows, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Rows:
-    return {name: column[chosen] for name, column in rows.items()}

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from predictor.experts import LEVELS, STATISTICS, ExactHistory
-from predictor.gate import BASIS, Gate, evidence, trust
+from predictor.gate import FAMILY_HISTORY, Gate, evidence, trust
 from predictor.gate_fit import UNTAUGHT, Rehearsal, fit_gate
 from predictor.jobs import Floats, columns, strings
-from predictor.kernel import BATCH, Rows
+from predictor.kernel import BATCH, Rows, take
 from predictor.keys import Keys
-from predictor.prior import OUTSIDE, Prior
+from predictor.prior import OUTSIDE, SIMILAR_JOBS, SPECIFICATION_ONLY, Prior
 from predictor.structured import Structured, rows_of
 from predictor.structured_fit import StructuredRecipe
 from retrainer.chain import ChainOfMedians
 from tests.builders import MODEL, submission
-from tests.predictor.prior_rows import TABLE, attempts, take
+from tests.predictor.prior_rows import TABLE, attempts
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_held_out_attempts_are_predicted(fitted: tuple[StructuredRecipe, Rows, F
     assert np.median(error) < 0.03
     inside = error <= 1.2816 * estimate.combined.deviation
     assert 0.6 < inside.mean() < 0.99
-    assert {BASIS[basis] for basis in estimate.combined.basis} <= {"similar jobs", "family history"}
+    assert {*estimate.combined.basis} <= {SIMILAR_JOBS, FAMILY_HISTORY}
     np.testing.assert_allclose(estimate.combined.weight.sum(axis=1), 1.0)
 
 
@@ -59,7 +59,7 @@ def test_unseen_names_and_numbers_are_flagged(fitted: tuple[StructuredRecipe, Ro
     flags = dict(zip(OUTSIDE, estimate.prior.outside.T, strict=True))
     np.testing.assert_array_equal(flags["model type"], [False, True, False])
     assert flags["range"][2] and not flags["range"][0]
-    assert BASIS[estimate.combined.basis[1]] == "specification only"
+    assert estimate.combined.basis[1] == SPECIFICATION_ONLY
     assert np.isfinite(estimate.combined.mean).all() and (estimate.combined.deviation > 0).all()
 
 
