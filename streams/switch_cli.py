@@ -11,10 +11,12 @@ from predictor.errors_cli import fail
 from predictor.switches import Switch, Switches
 from schemas.events import Objective
 from streams.redis_client import connect
-from streams.switch_store import DEFAULT, SwitchStore
+from streams.switch_store import DEFAULT, FOLLOW_EVERY_S, SwitchStore
 from streams.topics_cli import read_settings
 
-app = typer.Typer(no_args_is_help=True, help="Turn ranking on, off or into shadow; workers follow within 5 s.")
+app = typer.Typer(
+    no_args_is_help=True, help=f"Turn ranking on, off or into shadow; workers follow within {FOLLOW_EVERY_S:g} s."
+)
 
 ModelType = Annotated[str, typer.Argument(help="A model type, or * for all that have no switch of their own.")]
 Answer = TypeVar("Answer")
