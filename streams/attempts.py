@@ -25,7 +25,7 @@ ZERO = 10**18  # of ranks, so that none is negative
 RANK = DIGITS + 16
 #: How much later than its attempt began a list may be, by the clock of its worker: no attempt ends, is joined and is
 #: learned from by then.
-GRACE = timedelta(minutes=1)
+GRACE_S = 60.0
 
 
 class Submission(msgspec.Struct, frozen=True, array_like=True):
@@ -91,14 +91,14 @@ def keep(parts: dict[str, str], name: str, value: str) -> None:
         parts[name] = value
 
 
-def in_time(decided_at: datetime, allocated: JobAllocated | None, completed: JobCompleted | None) -> bool:
+def in_time(decided_at: float, allocated_at: float | None, started_at: float | None) -> bool:
     """Tell whether a list came before its attempt was allocated or, without an allocation, before it started.
 
     A later one was served to nobody: a worker that catches up ranks what has long finished, with an artifact that
-    may have learned from it.
+    may have learned from it. Times are in seconds since 1970; what has not begun is still in time.
     """
-    began = allocated.allocated_at if allocated else completed.started_at if completed else decided_at
-    return decided_at - began <= GRACE
+    began = started_at if allocated_at is None else allocated_at
+    return began is None or decided_at <= began + GRACE_S
 
 
 def joined(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt:
@@ -115,7 +115,8 @@ def joined(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt:
     hardware_type = completed.hardware_type
     allocated = _decoded(parts["allocated"], JobAllocated) if "allocated" in parts else None
     served = None
-    if "served" in parts and in_time(_decided_at(parts["served"]), allocated, completed):
+    allocated_at = allocated.allocated_at.timestamp() if allocated else None
+    if "served" in parts and in_time(_decided_at(parts["served"]), allocated_at, completed.started_at.timestamp()):
         served = _served_from(parts["served"][RANK:])
     return JobAttempt(
         attempt_id=completed.attempt_id,
@@ -155,9 +156,9 @@ def _served(event: PreferenceList) -> Served:
     )
 
 
-def _decided_at(part: str) -> datetime:
+def _decided_at(part: str) -> float:
     """Time of a preference list, whose rank falls with it."""
-    return EPOCH + timedelta(microseconds=ZERO - int(part[:DIGITS]))
+    return (ZERO - int(part[:DIGITS])) / 1e6
 
 
 def _microseconds(moment: datetime) -> int:

@@ -39,8 +39,10 @@ def explain(
         missing = "submission" if submission is None else "preference list"
         raise fail(f"no {missing} of {attempt} in the last {days:g} days; look further back with --days")
     catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
+    allocated_at = allocated.allocated_at.timestamp() if allocated else None
+    started_at = completed.started_at.timestamp() if completed else None
     for answer in answers:  # more than one where a worker died between answering and committing
-        if not in_time(answer.decided_at, allocated, completed):
+        if not in_time(answer.decided_at.timestamp(), allocated_at, started_at):
             print(LATE)
         print(in_words(answer, submission, catalog, completed, settings.premium_efficiency))
 

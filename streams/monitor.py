@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from schemas.events import SUCCEEDED, THROUGHPUT, JobAllocated, JobCompleted, PreferenceList
-from streams.attempts import GRACE
+from streams.attempts import in_time
 from streams.fleet.ceilings import Accuracy, accuracy
 from streams.monitor_skew import Finished, Served, served
 
@@ -63,9 +63,7 @@ class _Attempt:
 
     @property
     def in_time(self) -> bool:
-        """As :func:`streams.attempts.in_time`: a list that came later was served to nobody."""
-        began = self.allocated_at if self.allocated else self.started_at
-        return self.decided_at <= began + GRACE.total_seconds()
+        return in_time(self.decided_at, self.allocated_at if self.allocated else None, self.started_at)
 
     @property
     def choice(self) -> str:
