@@ -43,10 +43,13 @@ class Partitions:
     def read(self, days: Iterable[date], columns: list[str] | None = None) -> pd.DataFrame:
         """Rows of those of `days` that there are, in order of day, then of finish.
 
-        A column that a partition does not have is missing in its rows.
+        Of one attempt, which a corrected completion may have put on another day too, the last row stays; without the
+        column of attempts every row does. A column that a partition does not have is missing in its rows.
         """
         parts = [part for day in sorted(days) if (part := self._read(day, columns)) is not None]
         rows = pd.concat(parts, ignore_index=True) if parts else frame(())
+        if "attempt_id" in rows:
+            rows = rows.drop_duplicates("attempt_id", keep="last", ignore_index=True)
         return rows.reindex(columns=columns) if columns else normalise(rows)
 
     def merge(self, rows: pd.DataFrame) -> list[date]:

@@ -80,7 +80,7 @@ def open_window(
     present = partitions.days()
     wanted = [first + timedelta(days=offset) for offset in range(days)]
     missing = tuple(day for day in wanted if day not in present)
-    rows = partitions.read(wanted).drop_duplicates("attempt_id", keep="last", ignore_index=True)
+    rows = partitions.read(wanted)
     twin = _twin(partitions, rows, first, night, target)
     gaps = [day for day in missing if present and day > present[0]]
     reasons = doubts(rows, log_target(rows, target), gaps, max_missing)

@@ -49,6 +49,19 @@ def test_a_corrected_row_replaces_the_earlier(tmp_path: Path) -> None:
     assert partitions.read(partitions.days())["measured_throughput"].tolist() == [2.0]
 
 
+def test_a_correction_that_finished_on_another_day_wins(tmp_path: Path) -> None:
+    partitions = Partitions(tmp_path)
+    first, corrected = (
+        attempt(submission("a"), "fast", speed, hours=hours) for speed, hours in ((1.0, 2.0), (2.0, 30.0))
+    )
+    partitions.absorb([corrected, attempt(submission("b"), "fast", 3.0)])
+    partitions.absorb([first])
+    assert len(partitions.days()) == 2
+    rows = partitions.read(partitions.days())
+    assert rows.set_index("attempt_id")["measured_throughput"].to_dict() == {"a": 2.0, "b": 3.0}
+    assert len(rows) == 2
+
+
 def test_prune_removes_days_before(tmp_path: Path) -> None:
     partitions = Partitions(tmp_path)
     partitions.absorb([attempt(submission(f"a-{n}", at=MIDNIGHT + timedelta(days=n)), "fast", 1.0) for n in range(4)])
