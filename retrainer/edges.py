@@ -77,7 +77,9 @@ def snapshot(settings: Settings, target: str, files: Files) -> Callable[[], Froz
         data, count = pack(store, (target,))
         name = f"history/{target}-{datetime.now(UTC).date()}.gz"
         files.write(name, data)
-        for old in files.names(f"history/{target}-*.gz")[:-KEPT_BACKUPS]:
+        names = files.names(f"history/{target}-*.gz")
+        # The largest stays, or a week of nights over a store that lost its history would push out the last that had it.
+        for old in {*names[:-KEPT_BACKUPS]} - {max(names, key=lambda each: (files.size(each), each))}:
             files.remove(old)
         log.info("history backed up", name=name, statistics=count, bytes=len(data))
         return Frozen(np.concatenate(parts), fences)

@@ -111,6 +111,20 @@ def test_what_a_night_backed_up_is_restored(topics: Settings, tmp_path: Path) ->
     assert difference(edges.snapshot(topics, THROUGHPUT, files)().records, before.records).equal == len(before.records)
 
 
+def test_nights_over_an_emptied_store_do_not_push_out_the_backup_that_holds_most(
+    topics: Settings, tmp_path: Path
+) -> None:
+    files = LocalFiles(tmp_path)
+    files.write(f"history/{THROUGHPUT}-2026-01-01.gz", b"before" * 1000)
+    files.write(f"history/{THROUGHPUT}-2026-01-02.gz", b"best" * 2000)
+    for day in range(3, 10):
+        files.write(f"history/{THROUGHPUT}-2026-01-0{day}.gz", b"emptied")
+    edges.snapshot(topics, THROUGHPUT, files)()
+    names = files.names("history/*")
+    assert len(names) == 1 + edges.KEPT_BACKUPS
+    assert files.read(names[0]) == b"best" * 2000
+
+
 def test_every_family_is_whole_while_writers_go_on(settings: Settings, tmp_path: Path) -> None:
     """An attempt counts for its family and for the family on one hardware type: in a snapshot the sums agree."""
     attempts = past()
