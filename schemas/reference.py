@@ -21,8 +21,10 @@ dead letters with the reason.
 The same as JSON Schema is in `schemas/json`, as AsyncAPI in `schemas/asyncapi.yaml`; examples are in
 `schemas/examples`. Try a file of events with `leap schemas validate TOPIC FILE`.
 
-**To change an event:** edit the struct, run `leap schemas export`, commit. New optional fields and wider
-limits need no more. Whatever would refuse, or read differently, a message that was taken before is a new
+**To change an event:** edit the struct, run `leap schemas export`, commit. Compatibility is backward: the new
+reader takes every message of before. So new optional fields, wider limits and further values of a list of
+values need no more; a reader of before refuses what only a wider limit or a further value allows, so upgrade
+readers before writers. Whatever would refuse, or read differently, a message that was taken before is a new
 version: raise `VERSION` of the struct and `version` of the topic's YAML and add examples under `v<N>`.
 `leap schemas check` finds what was forgotten; `--against origin/main` compares with that branch.
 """
