@@ -33,6 +33,8 @@ def report(
     target: Annotated[str, typer.Option(help="Prediction target.")] = THROUGHPUT,
 ) -> None:
     """Write what a night or a replay found: figures, tables, the lookup table beside Leap, the worst families."""
+    if routed_since and target != THROUGHPUT:
+        raise fail(f"--routed-since compares throughput: leave it out, or --target {target}")
     from retrainer.partitions import Partitions
     from retrainer.report.figures import figures
     from retrainer.report.page import page
@@ -52,7 +54,7 @@ def report(
             subject = of_night(partitions, store, target, day.date())
             if routed_since:
                 catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
-                saved = saving_since(partitions, store, catalog, target, routed_since.date(), day.date())
+                saved = saving_since(partitions, store, catalog, routed_since.date(), day.date())
                 subject = replace(subject, saving=saved)
         drawn = list(figures(subject))
         out.write_text(page(subject, drawn), encoding="utf-8")

@@ -18,14 +18,13 @@ from predictor.store import ArtifactStore
 from retrainer.partitions import Partitions, day_number
 from retrainer.saving import Saving, saving
 from retrainer.table import jobs, log_target
+from schemas.events import THROUGHPUT
 from schemas.hardware import Catalog
 
 log = structlog.get_logger(__name__)
 
 
-def saving_since(
-    partitions: Partitions, store: ArtifactStore, catalog: Catalog, target: str, since: date, until: date
-) -> Saving:
+def saving_since(partitions: Partitions, store: ArtifactStore, catalog: Catalog, since: date, until: date) -> Saving:
     """Estimate what routing has saved since the day on which it began.
 
     Parameters
@@ -41,13 +40,13 @@ def saving_since(
         If there are no attempts with a prediction before or since.
     """
     rows = partitions.read(day for day in partitions.days() if day <= until)
-    rows = rows.assign(measured=np.exp(log_target(rows, target)))
+    rows = rows.assign(measured=np.exp(log_target(rows, THROUGHPUT)))
     rows = rows[rows["measured"].notna() & rows["predicted"].notna() & rows["accelerator_hours"].notna()]
     routed_rows = (rows["submitted_at"] >= day_number(since) * SECONDS_PER_DAY).to_numpy()
     before, routed = rows[~routed_rows], rows[routed_rows].reset_index(drop=True)
     names = sorted({name for name in before["hardware_type"] if name in catalog} | set(routed["hardware_type"]))
     price = np.array([_price(catalog, name) for name in names], dtype=np.float64)
-    predicted = _predicted(routed, names, store, target)
+    predicted = _predicted(routed, names, store)
     return saving(before, before["predicted"].to_numpy(np.float64), routed, predicted, names, price)
 
 
@@ -56,12 +55,12 @@ def _price(catalog: Catalog, name: str) -> float:
     return np.nan if price is None else price
 
 
-def _predicted(rows: pd.DataFrame, names: list[str], store: ArtifactStore, target: str) -> Floats:
+def _predicted(rows: pd.DataFrame, names: list[str], store: ArtifactStore) -> Floats:
     """(n, types) by the artifact that served each row; NaN where it is gone."""
     found = np.full((len(rows), len(names)), np.nan)
     for version, group in rows.groupby("artifact"):
         try:
-            artifact = artifacts.load(store.folder(target, str(version)))
+            artifact = artifacts.load(store.folder(THROUGHPUT, str(version)))
         except ArtifactError as error:
             log.warning("attempts left out of the saving", attempts=len(group), error=str(error))
             continue

@@ -15,7 +15,6 @@ from retrainer.partitions import Partitions
 from retrainer.replay import predictions
 from retrainer.saving import habits, saving
 from retrainer.saving_rows import saving_since
-from schemas.events import THROUGHPUT
 from tests.artifacts import SPEED, night_over, past
 from tests.builders import CATALOG, MIDNIGHT, attempt, submission
 
@@ -117,7 +116,7 @@ def test_from_partitions_as_served(tmp_path: Path) -> None:
     partitions = Partitions(tmp_path / "served")
     partitions.absorb(served)
     since, until = (MIDNIGHT + timedelta(days=13)).date(), (MIDNIGHT + timedelta(days=20)).date()
-    found = saving_since(partitions, store, CATALOG, THROUGHPUT, since, until)
+    found = saving_since(partitions, store, CATALOG, since, until)
     assert found.attempts == 40
     assert found.kappa == pytest.approx(1.0)
     per_hour = np.array([[predictions(router.rank_many([row.submitted])[0])[name] for name in SPEED] for row in served])
@@ -125,4 +124,4 @@ def test_from_partitions_as_served(tmp_path: Path) -> None:
     assert found.spent == pytest.approx(40 * 16.0 * 1.0)
     assert found.without == pytest.approx(float((16.0 * basic / newest * 10.0).sum()), rel=1e-3)
     with pytest.raises(ValueError, match="nothing to compare"):
-        saving_since(partitions, LocalStore(tmp_path / "nothing"), CATALOG, THROUGHPUT, since, until)
+        saving_since(partitions, LocalStore(tmp_path / "nothing"), CATALOG, since, until)
