@@ -82,11 +82,8 @@ def as_text(found: "Summary") -> str:
                     f"  {name:15} w20 {part.w20:5} w10 {part.w10:5} w5 {part.w5:5} MdAPE {part.mdape:5}  "
                     f"of {part.n:,}, coverage {part.coverage}%"
                 )
-        if side.learned:
-            lines.append(
-                f"  {side.learned:,} of {side.finished:,} had finished by the end of what the artifact has learned "
-                f"from: {'only the held out tell' if side.held_out else 'this does not tell'} how well it predicts"
-            )
+        if side.doubt:
+            lines.append(f"  {side.doubt}")
         lines.append(f"  {side.interval}% in their interval; {side.on_first}% ran on the first choice")
     if found.same_first is not None:
         lines.append(f"the same first choice for {found.same_first}%; furthest apart:")

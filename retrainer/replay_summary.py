@@ -50,6 +50,16 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     interval: float | None
     on_first: float | None
 
+    @property
+    def doubt(self) -> str:
+        """What makes `all` say less than it seems to; empty if nothing does."""
+        if not self.learned:
+            return ""
+        return (
+            f"{self.learned:,} of {self.finished:,} had finished by the end of what the artifact has learned "
+            f"from: {'only the held out tell' if self.held_out else 'this does not tell'} how well it predicts"
+        )
+
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt on which two artifacts differ: first choices, and predictions where it ran, in samples/s.

@@ -51,6 +51,10 @@ def _summary(subject: Subject) -> Iterable[str]:
             f"{side.submissions:,} submissions ranked again with {side.artifact} as serving would have run it, "
             f"{side.finished:,} of them finished and scored{ran}."
         )
+        if side.doubt:
+            yield f"{side.doubt}."
+        if side.learned and (part := side.held_out):
+            yield f"Held out: w20 {part.w20}, w10 {part.w10}, w5 {part.w5}, MdAPE {part.mdape}, of {part.n:,}."
     yield (
         "w20, w10, w5: share of attempts whose predicted throughput is within 20, 10, 5% of the measured one. "
         "MdAPE: median of the relative error, in percent. Ratio: median of predicted over measured."

@@ -13,8 +13,6 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from predictor import artifact as artifacts
 from retrainer.partitions import Partitions
@@ -27,10 +25,10 @@ from retrainer.report.page import page
 from retrainer.report.png import pictures
 from retrainer.report.rows import COLUMNS, Subject, _first_choices, of_night, of_replay
 from retrainer.report.tables import tables
-from retrainer.report_cli import report
 from schemas.events import THROUGHPUT
 from schemas.hardware import Catalog
 from tests.artifacts import NIGHT, night_over, past
+from tests.commands import invoke
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
@@ -254,7 +252,7 @@ def write_replay(folder: Path) -> None:
         Line(
             f"a-{number}", "f", f"m{number % 3}", float(number), "v", "ranked", first="fast", hardware_type="fast",
             measured=100.0, accelerator_hours=8.0, predicted=100.0 + number, lower=95.0, upper=130.0,
-            basis="similar jobs",
+            basis="similar jobs", learned=number < 10,
         )
         for number in range(40)
     ]  # fmt: skip
@@ -270,6 +268,8 @@ def test_the_report_of_a_replay(tmp_path: Path) -> None:
     checked(text)
     assert "41 submissions ranked again with v" in text and "switched off" in text
     assert "52.5% of 40 attempts lie between" in text  # 0 to 20 of 0 to 39
+    assert "10 of 40 had finished by the end of what the artifact has learned from: only the held out tell" in text
+    assert "Held out: w20 36.7, w10 " in text and "MdAPE 24.5, of 30." in text
 
 
 @pytest.mark.parametrize("lines", [[], [Line("a", "f", "m", 0.0, "v", "ranked", first="A")]])
@@ -285,15 +285,15 @@ def test_the_report_of_a_replay_of_which_nothing_has_finished(tmp_path: Path, li
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAP_PARTITIONS", str(tmp_path / "partitions"))
     monkeypatch.setenv("LEAP_ARTIFACTS", str(tmp_path / "artifacts"))
-    app = typer.Typer()
-    app.command()(report)
-    run, out = CliRunner().invoke, tmp_path / "report.html"
-    missing = run(app, [str(out)])
+    out = tmp_path / "report.html"
+    other = invoke("report", str(out), "--target", "memory_gb", "--routed-since", "2026-03-01")
+    assert other.exit_code == 1 and "--routed-since compares throughput" in other.stderr
+    missing = invoke("report", str(out))
     assert missing.exit_code == 1 and "no night of throughput has a report" in missing.stderr
     night_over(tmp_path, past())
-    assert run(app, [str(out)]).exit_code == 0
+    assert invoke("report", str(out)).exit_code == 0
     checked(out.read_text())
     assert not out.with_suffix("").exists()
-    assert run(app, [str(out), "--png"]).exit_code == 0
+    assert invoke("report", str(out), "--png").exit_code == 0
     assert len(list(out.with_suffix("").glob("*.png"))) == out.read_text().count("<svg")
-    assert run(app, [str(out), "--replay", str(tmp_path)]).exit_code == 1
+    assert invoke("report", str(out), "--replay", str(tmp_path)).exit_code == 1
