@@ -116,7 +116,7 @@ class Evidence:
 def evidence(prior: PriorEstimate, history: HistoryEstimate) -> Evidence:
     """Evidence for and against each expert."""
     apart = np.abs(history.mean - prior.mean[:, None])
-    found = np.empty((*apart.shape, EVIDENCE))
+    found = np.empty((*apart.shape, 6))
     found[..., 0] = np.log(np.maximum(history.count, 1.0))
     found[..., 1] = np.log(history.spread / 0.05 + 0.1)
     found[..., 2] = found[..., 0] * found[..., 1]
