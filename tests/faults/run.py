@@ -36,8 +36,6 @@ class Row:
         From its first event to the end of recovery.
     recovered_s
         From the end of the last strike until everything is sent, committed and counted.
-    peak_mib
-        Largest resident memory of a worker.
     """
 
     fault: str
@@ -48,7 +46,6 @@ class Row:
     in_flight: int
     seconds: float
     recovered_s: float
-    peak_mib: float
     verdict: Verdict
 
     def to_json(self) -> dict[str, Any]:
@@ -83,11 +80,11 @@ def run(fault: Fault, running: Services, folder: Path, count: int, rate: float, 
         counted = sum(isinstance(event, JobCompleted) for event in events(count)) + len(setting.extra)
         setting.await_quiet(counted)
         recovered_s = time.monotonic() - struck
-        seconds, peak = time.monotonic() - began, setting.workers.peak_mib()
-    stream = itertools.chain(events(count), setting.extra)
-    verdict = judge(setting.settings, stream, setting.refused)
+        seconds = time.monotonic() - began
+    setting.evidence.gather(setting.settings, setting.lag, folder)
+    verdict = judge(itertools.chain(events(count), setting.extra), setting.refused, setting.evidence)
     deaths, rewound = dict(setting.workers.ended), setting.workers.logged("what was committed is lost")
-    return Row(fault.name, count, times, deaths, rewound, setting.in_flight, seconds, recovered_s, peak, verdict)
+    return Row(fault.name, count, times, deaths, rewound, setting.in_flight, seconds, recovered_s, verdict)
 
 
 def _strike(fault: Fault, setting: Scene) -> int:

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from predictor.store import LocalStore
-from schemas.events import THROUGHPUT, JobCompleted
+from schemas.events import JobCompleted
 from schemas.topics import load_topics
-from streams.history_store import HistoryStore
-from streams.redis_client import connect
 from streams.settings import Settings
 from streams.topics import ensure_topics
 from tests.faults.brokers import Brokers
+from tests.faults.evidence import Evidence, statistics
 from tests.faults.lag import Lag
 from tests.faults.stores import Cluster, Store
 from tests.faults.stream import Sender
@@ -51,6 +50,8 @@ class Scene:
         Those that must be set aside.
     in_flight
         Most events that were sent and not yet committed by all groups when a fault struck.
+    evidence
+        Of topics that are deleted since; all of it at the end.
     """
 
     services: Services
@@ -64,6 +65,7 @@ class Scene:
     extra: list[JobCompleted] = field(default_factory=list)
     refused: list[JobCompleted] = field(default_factory=list)
     in_flight: int = 0
+    evidence: Evidence = field(default_factory=Evidence)
 
     def count(self) -> None:
         """Take note of what is in flight."""
@@ -89,10 +91,7 @@ class Scene:
             time.sleep(0.1)
 
     def _counted(self) -> int:
-        with connect(self.settings.redis_url) as client:
-            store = HistoryStore(client, self.settings.redis_prefix)
-            buckets = list(store.buckets(THROUGHPUT))
-        return sum(held.n for one in buckets for key, held in one.statistics.items() if key.kind == "family")
+        return sum(held.n for key, held in statistics(self.settings).items() if key.kind == "family")
 
 
 @contextmanager

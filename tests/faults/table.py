@@ -22,4 +22,4 @@ def _cells(row: Row) -> tuple[str, ...]:
     counted = found.lost, found.doubled, found.wrong, found.unanswered, found.no_opinion.total()
     rest = found.unjoined, found.gaps, found.misplaced
     numbers = map(str, struck + counted + rest)
-    return row.fault, *numbers, f"{row.seconds:.0f}", f"{row.recovered_s:.1f}", f"{row.peak_mib:.0f}"
+    return row.fault, *numbers, f"{row.seconds:.0f}", f"{row.recovered_s:.1f}", f"{found.peak_mib:.0f}"

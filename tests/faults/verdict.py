@@ -1,28 +1,26 @@
 """What has become of the stream, worked out apart from the workers."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from predictor.statistics import Statistics
-from schemas.codec import MAX_DECODED_BYTES, decode
-from schemas.events import THROUGHPUT, DeadLetter, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
-from schemas.topics import ATTEMPTS, COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMITTED
-from streams.history_store import HistoryStore
+from schemas.codec import decode
+from schemas.events import THROUGHPUT, JobCompleted, JobSubmitted
 from streams.observations import Key
-from streams.ranges import read_range
-from streams.redis_client import connect
-from streams.settings import Settings
+from tests.faults.evidence import Evidence
 from tests.faults.stream import Event
 
 EXACT = 1e-9
+#: What Kubernetes gives the history worker and the joiner; the ranking worker has more.
+MEMORY_MIB = 512.0
 
 
 @dataclass
 class Verdict:
-    """Nothing but `no_opinion` may be other than 0.
+    """Nothing but `no_opinion` and `peak_mib` may be other than 0.
 
     Attributes
     ----------
@@ -37,9 +35,11 @@ class Verdict:
     unjoined
         Attempts with submission and completion that are not in the feature table's log, or differ there.
     gaps
-        Offsets that are missing in the topics of submissions and completions.
+        Offsets of the topics that a group has not handled, or that lie between its commit and the end.
     misplaced
         Completions that should have been set aside and were not, or the other way round.
+    peak_mib
+        Largest resident memory of a worker; up to 512.
     """
 
     lost: int = 0
@@ -50,15 +50,17 @@ class Verdict:
     unjoined: int = 0
     gaps: int = 0
     misplaced: int = 0
+    peak_mib: float = 0.0
 
     @property
     def good(self) -> bool:
-        """Whether nothing is lost, doubled or wrong."""
-        return not any((self.lost, self.doubled, self.wrong, self.unanswered, self.unjoined, self.gaps, self.misplaced))
+        """Whether nothing is lost, doubled or wrong, and no worker too large."""
+        counts = self.lost, self.doubled, self.wrong, self.unanswered, self.unjoined, self.gaps, self.misplaced
+        return not any(counts) and self.peak_mib <= MEMORY_MIB
 
 
-def judge(settings: Settings, stream: Iterable[Event], refused: Iterable[JobCompleted]) -> Verdict:
-    """Compare what the topics and the store hold with the stream.
+def judge(stream: Iterable[Event], refused: Iterable[JobCompleted], evidence: Evidence) -> Verdict:
+    """Compare the evidence with the stream.
 
     Parameters
     ----------
@@ -67,7 +69,7 @@ def judge(settings: Settings, stream: Iterable[Event], refused: Iterable[JobComp
     refused
         Completions that must have been set aside.
     """
-    verdict = Verdict()
+    verdict = Verdict(peak_mib=evidence.peak_mib)
     submissions: dict[str, JobSubmitted] = {}
     completions: dict[str, JobCompleted] = {}
     for event in stream:
@@ -75,46 +77,45 @@ def judge(settings: Settings, stream: Iterable[Event], refused: Iterable[JobComp
             submissions[event.attempt_id] = event
         else:
             completions[event.attempt_id] = event
-    _statistics(settings, completions.values(), verdict)
+    _statistics(completions.values(), evidence.statistics, verdict)
 
-    answered: dict[str, PreferenceList] = {}
-    for message in read_range(settings, settings.topic(PREFERENCES)):
-        answer = decode(message.value, PreferenceList)
-        answered[answer.attempt_id] = answer
+    answered = {answer.attempt_id: answer for answer in evidence.answers}
     verdict.unanswered = len(submissions.keys() - answered.keys())
     verdict.no_opinion.update(answer.no_opinion for answer in answered.values() if answer.no_opinion)
 
-    joined: dict[str, JobAttempt] = {}
-    for message in read_range(settings, settings.topic(ATTEMPTS)):
-        row = decode(message.value, JobAttempt, MAX_DECODED_BYTES)
-        joined[row.attempt_id] = row
+    joined = {row.attempt_id: row for row in evidence.rows}
     both = submissions.keys() & completions.keys()
     same = sum(name in joined and joined[name].completed == completions[name] for name in both)
     verdict.unjoined = len(both) - same + len(joined.keys() - both)
 
-    for topic in (SUBMITTED, COMPLETED):
-        offsets: dict[int, list[int]] = defaultdict(list)
-        for message in read_range(settings, settings.topic(topic)):
-            offsets[message.partition].append(message.offset)
-        verdict.gaps += sum(found[-1] + 1 - len(found) for found in offsets.values())
+    for place, committed, end in evidence.standings:
+        verdict.gaps += _missing(evidence.handled.get(place, ()), min(committed, end)) + abs(end - committed)
 
-    letters = [decode(row.value, DeadLetter, 2**21) for row in read_range(settings, settings.topic(DEAD_LETTERS))]
-    aside = {(letter.worker, decode(letter.value, JobCompleted).attempt_id) for letter in letters}
+    aside = {(letter.worker, decode(letter.value, JobCompleted).attempt_id) for letter in evidence.letters}
     expected = {(worker, event.attempt_id) for worker in ("history", "joiner") for event in refused}
     verdict.misplaced = len(aside ^ expected)
     return verdict
 
 
-def _statistics(settings: Settings, completions: Iterable[JobCompleted], verdict: Verdict) -> None:
+def _missing(spans: Iterable[tuple[int, int]], end: int) -> int:
+    """Count the offsets before the end that are in no span.
+
+    Each is a message: no producer here has transactions, whose markers take offsets too, and no topic is compacted.
+    """
+    missing = reached = 0
+    for first, last in sorted(spans):
+        missing += max(0, min(first, end) - reached)
+        reached = max(reached, last + 1)
+    return missing + max(0, end - reached)
+
+
+def _statistics(completions: Iterable[JobCompleted], found: Mapping[Key, Statistics], verdict: Verdict) -> None:
     expected: dict[Key, list[tuple[float, float]]] = defaultdict(list)
     for event in completions:
         pair = event.finished_at.timestamp(), float(np.log(event.measurements[THROUGHPUT]))
         expected[Key("family", event.job_name)].append(pair)
         expected[Key("family_hardware", event.job_name, event.hardware_type)].append(pair)
         expected[Key("model_type", event.model_type or "")].append(pair)
-    with connect(settings.redis_url) as client:
-        store = HistoryStore(client, settings.redis_prefix)
-        found = {key: held for bucket in store.buckets(THROUGHPUT) for key, held in bucket.statistics.items()}
     for key in expected.keys() | found.keys():
         pairs, held = expected.get(key, []), found.get(key)
         n = held.n if held else 0

@@ -1,27 +1,30 @@
-"""``python -m tests.faults.worker KIND SHARE``: a worker that kills itself with -9 where it hurts most.
+"""``python -m tests.faults.worker KIND SHARE FOLDER``: a worker that kills itself with -9 where it hurts most.
 
-In that share of its batches it dies when all is written and nothing committed.
+In that share of its batches it dies when all is written and nothing committed. Of each it leaves a trail in the folder.
 """
 
 import os
 import random
 import signal
 import sys
+from pathlib import Path
 from unittest.mock import patch
 
 from streams.consume import BatchLoop
 from streams.message import Message
 from streams.worker_cli import app
+from tests.faults import trail
 
 commit = BatchLoop._commit
 
 
 def main() -> None:
     """Run the worker."""
-    kind, share = sys.argv[1], float(sys.argv[2])
+    kind, share, folder = sys.argv[1], float(sys.argv[2]), Path(sys.argv[3])
     rng = random.Random()
 
     def mortal(loop: BatchLoop, batch: list[Message]) -> None:
+        trail.leave(folder, loop.worker, batch)
         if rng.random() < share:
             os.kill(os.getpid(), signal.SIGKILL)
         commit(loop, batch)

@@ -54,10 +54,6 @@ class Workers:
         """Kill any one with -9."""
         rng.choice(self._running).kill()
 
-    def peak_mib(self) -> float:
-        """Largest resident memory that any of those that run has had."""
-        return max(worker.peak_mib() for worker in self._running)
-
     def logged(self, event: str) -> int:
         """How often all have logged something."""
         return sum(log.read_text().count(event) for log in self._folder.glob("*.log"))
@@ -80,7 +76,7 @@ class Workers:
 
     def start(self, kind: str) -> subprocess.Popen[bytes]:
         """Start a process, which ends when this one does."""
-        command = [sys.executable, "-m", "tests.faults.worker", kind, str(self.mortality)]
+        command = [sys.executable, "-m", "tests.faults.worker", kind, str(self.mortality), str(self._folder)]
         with (self._folder / f"{kind}.log").open("ab") as log:
             return subprocess.Popen(
                 ["/bin/sh", "-c", WATCH, "sh", *command],
@@ -114,18 +110,6 @@ class _Supervised:
         if self._thread.is_alive():
             self.kill()
             raise RuntimeError(f"a {self.kind} worker did not end within {STOP_S} s of SIGTERM")
-
-    def peak_mib(self) -> float:
-        """Of the group's members the worker is the largest."""
-        peaks = [0.0]
-        for status in Path("/proc").glob("[0-9]*/status"):
-            try:
-                if os.getpgid(int(status.parent.name)) == self._process.pid:
-                    fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
-                    peaks.append(int(fields["VmHWM"].split()[0]) / 1024)
-            except (OSError, KeyError):  # it has ended meanwhile
-                continue
-        return max(peaks)
 
     def _watch(self) -> None:
         while True:
