@@ -1,11 +1,12 @@
 """Brokers that die, and topics that change under the workers."""
 
 import time
+from functools import partial
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from schemas.topics import COMPLETED, load_topics
+from schemas.topics import COMPLETED, PREFERENCES, SUBMITTED, load_topics
 from streams.kafka import admin_config
 from streams.topics import TopicError, ensure_topics, topic_ids
 from tests.faults.fault import Fault
@@ -29,11 +30,12 @@ def grown(scene: Scene) -> None:
     admin.create_partitions([NewPartitions(name, count)])[name].result(10)
 
 
-def created_again(scene: Scene) -> None:
+def created_again(topic: str, scene: Scene) -> None:
     """What is deleted unread is gone by intention, so everything is read before."""
-    admin, name = AdminClient(admin_config(scene.settings)), scene.settings.topic(COMPLETED)
+    admin, name = AdminClient(admin_config(scene.settings)), scene.settings.topic(topic)
     with scene.sender.paused:
         scene.await_quiet()
+        scene.evidence.keep(scene.settings, scene.lag, topic)
         before = topic_ids(scene.settings, [name])[name]
         admin.delete_topics([name])[name].result(10)
         while not _created(scene, name, before):
@@ -52,5 +54,8 @@ def _created(scene: Scene, name: str, before: str) -> bool:
 FAULTS = [
     Fault("broker of three killed and started", killed),
     Fault("partitions added to a topic", grown, pause_s=5.0),
-    Fault("topic deleted and created", created_again, pause_s=5.0),
+    *(
+        Fault(f"{topic} deleted and created", partial(created_again, topic), pause_s=5.0)
+        for topic in (COMPLETED, SUBMITTED, PREFERENCES)  # all that workers read and that is sent here
+    ),
 ]
