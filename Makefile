@@ -9,7 +9,7 @@ demo: .venv/ready
 test: .venv/ready
 	.venv/bin/pytest -q -n auto
 
-# On Apache Kafka and Redis; needs Java 17, Maven, redis-server and prometheus.
+# On Apache Kafka and Redis; needs Java 17, Maven, redis-server, prometheus and gcc.
 test-real: .venv/ready
 	LEAP_TEST_BACKEND=real .venv/bin/pytest -q -n auto
 

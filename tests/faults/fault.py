@@ -14,7 +14,7 @@ class Fault:
     ----------
     strike
         Breaks it once and returns when what was broken is whole again; workers need not have recovered.
-    on_cluster, proxied, mortality
+    on_cluster, proxied, mortality, clocks_move
         As :func:`tests.faults.scene.scene`.
     pause_s
         Between one strike and the next.
@@ -25,4 +25,5 @@ class Fault:
     on_cluster: bool = False
     proxied: bool = False
     mortality: float = 0.0
+    clocks_move: bool = False
     pause_s: float = 1.0

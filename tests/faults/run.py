@@ -70,7 +70,7 @@ def services(folder: Path) -> Iterator[Services]:
 
 def run(fault: Fault, running: Services, folder: Path, count: int, rate: float, seed: int = 0) -> Row:
     """Strike again and again while the stream runs, then wait, then judge."""
-    switches = fault.on_cluster, fault.proxied, fault.mortality
+    switches = fault.on_cluster, fault.proxied, fault.mortality, fault.clocks_move
     with scene(running, folder, count, rate, seed, *switches) as setting:
         began = time.monotonic()
         times = _strike(fault, setting)

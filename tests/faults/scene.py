@@ -104,6 +104,7 @@ def scene(
     on_cluster: bool = False,
     proxied: bool = False,
     mortality: float = 0.0,
+    clocks_move: bool = False,
 ) -> Iterator[Scene]:
     """Set a scene: everything runs and the stream has begun.
 
@@ -119,6 +120,8 @@ def scene(
         Workers reach brokers and store through proxies.
     mortality
         Share of batches between whose write and commit a worker kills itself.
+    clocks_move
+        The wall clocks of workers can be set.
     """
     folder.mkdir(parents=True)
     fresh = uuid.uuid4().hex[:8]
@@ -140,7 +143,7 @@ def scene(
         if proxied:
             environment["LEAP_KAFKA_BOOTSTRAP_SERVERS"] = services.brokers.proxied
             environment["LEAP_REDIS_URL"] = f"redis://127.0.0.1:{proxy.port}/0"
-        workers = Workers(Settings.from_environment(environment), folder, mortality)
+        workers = Workers(Settings.from_environment(environment), folder, mortality, clocks_move)
         with workers.running(WORKERS):
             sender = Sender(settings, count, rate)
             yield Scene(services, settings, folder, workers, sender, Lag(settings), proxy, random.Random(seed))

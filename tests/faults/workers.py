@@ -20,6 +20,7 @@ KINDS = ("history", "joiner", "ranking")
 AGAIN_AFTER_S = 0.2
 # They promise 10 s; the rest is for a busy machine.
 STOP_S = 15.0
+CLOCK = Path(__file__).with_name("clock.c")
 
 
 class Workers:
@@ -31,13 +32,19 @@ class Workers:
         How many ended with which status without being told to; -9 is killed.
     mortality
         Share of batches between whose write and commit a worker kills itself; changed, it holds for those that start.
+
+    Parameters
+    ----------
+    clocks_move
+        Their wall clocks can be set.
     """
 
-    def __init__(self, settings: Settings, folder: Path, mortality: float) -> None:
+    def __init__(self, settings: Settings, folder: Path, mortality: float, clocks_move: bool) -> None:
         self.ended: Counter[int] = Counter()
         self.mortality = mortality
         self._settings = settings
         self._folder = folder
+        self._clocks_move = clocks_move
         self._running: list[_Supervised] = []
 
     def add(self, kind: str) -> None:
@@ -54,6 +61,11 @@ class Workers:
         """Kill any one with -9."""
         rng.choice(self._running).kill()
 
+    def set_clock(self, kind: str, ahead_s: int) -> None:
+        """Move the wall clock of all of a kind."""
+        with self._clock(kind).open("r+b") as file:  # they have it in memory
+            file.write(ahead_s.to_bytes(8, sys.byteorder, signed=True))
+
     def logged(self, event: str) -> int:
         """How often all have logged something."""
         return sum(log.read_text().count(event) for log in self._folder.glob("*.log"))
@@ -61,7 +73,10 @@ class Workers:
     @contextmanager
     def running(self, counts: dict[str, int]) -> Iterator[None]:
         """Start so many of each kind; stop all at the end of the block."""
+        if self._clocks_move:
+            subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", self._folder / "clock.so", CLOCK], check=True)
         for kind, count in counts.items():
+            self._clock(kind).write_bytes(bytes(8))
             for _ in range(count):
                 self.add(kind)
         try:
@@ -81,8 +96,16 @@ class Workers:
             return subprocess.Popen(
                 ["/bin/sh", "-c", WATCH, "sh", *command],
                 stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
-                env=os.environ | self._settings.to_environment(),
+                env=os.environ | self._settings.to_environment() | self._movable(kind),
             )  # fmt: skip
+
+    def _clock(self, kind: str) -> Path:
+        return self._folder / f"{kind}.clock"
+
+    def _movable(self, kind: str) -> dict[str, str]:
+        if not self._clocks_move:
+            return {}
+        return {"LD_PRELOAD": str(self._folder / "clock.so"), "TEST_CLOCK": str(self._clock(kind))}
 
 
 class _Supervised:

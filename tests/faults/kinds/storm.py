@@ -1,10 +1,10 @@
 """Everything that can break in one deployment, in any order."""
 
 from tests.faults.fault import Fault
-from tests.faults.kinds import brokers, network, stores, workers
+from tests.faults.kinds import brokers, clock, network, stores, workers
 from tests.faults.scene import Scene
 
-STRIKES = (workers.killed, workers.come_and_go, brokers.killed, stores.failed_over, network.sent_again)
+STRIKES = (workers.killed, workers.come_and_go, brokers.killed, stores.failed_over, network.sent_again, clock.moved)
 
 
 def storm(scene: Scene) -> None:
@@ -12,5 +12,5 @@ def storm(scene: Scene) -> None:
         strike(scene)
 
 
-STORM = Fault("one after the other in one deployment", storm, on_cluster=True)
+STORM = Fault("one after the other in one deployment", storm, on_cluster=True, clocks_move=True)
 FAULTS = [STORM]
