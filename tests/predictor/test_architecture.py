@@ -6,7 +6,7 @@ from typing import Any
 import onnx
 import pytest
 
-from predictor.describe import onnx_flops, torch_module
+from predictor.describe import onnx_flops, torch_trace
 from predictor.describe.config import FAMILIES
 from predictor.describe.graph import Graph
 from predictor.features.architecture import CLASSES, OTHER, operator_class, summary
@@ -34,7 +34,7 @@ def test_norms_and_products_have_the_class_of_their_formula() -> None:
 
 
 def test_kinds_of_traced_modules_have_a_class() -> None:
-    assert OTHER not in {operator_class(kind) for kind in torch_module.KINDS.values()}
+    assert OTHER not in {operator_class(kind) for kind in torch_trace.KINDS.values()}
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))

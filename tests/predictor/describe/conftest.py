@@ -1,0 +1,3 @@
+"""What is no part of the suite."""
+
+collect_ignore = ["record_traces.py"]  # needs PyTorch
