@@ -54,21 +54,21 @@ def basis(pairs: Pairs) -> NDArray[np.str_]:
 def _outside(matrix: Matrix, manifest: Manifest, new_family: NDArray[np.bool_]) -> list[tuple[str, ...]]:
     trained = _trained(manifest)
     ranged = matrix[:, trained.ranged]
-    flags = np.column_stack(
-        (new_family, matrix[:, trained.unseen] > 0, (ranged < trained.low) | (ranged > trained.high))
-    )
+    beyond = (ranged < trained.low) | (ranged > trained.high) | (np.isnan(ranged) & trained.needed)
+    flags = np.column_stack((new_family, matrix[:, trained.unseen] > 0, beyond))
     return [tuple(compress(trained.names, row)) for row in flags.tolist()]
 
 
 @dataclass(frozen=True)
 class _Trained:
-    """Names of what can be outside; columns that say so, and columns with a trained range."""
+    """Names of what can be outside; columns that say so, columns with a trained range, and which must be stated."""
 
     names: tuple[str, ...]
     unseen: list[int]
     ranged: list[int]
     low: Floats
     high: Floats
+    needed: NDArray[np.bool_]
 
 
 @lru_cache(maxsize=4)
@@ -81,4 +81,6 @@ def _trained(manifest: Manifest) -> _Trained:
         ranged=[manifest.features.index(name) for name in manifest.ranges],
         low=bounds[:, 0],
         high=bounds[:, 1],
+        # Without a batch the usual one is taken: a guess, as no other missing number is.
+        needed=np.array([name == "batch_size" and one.low <= one.high for name, one in manifest.ranges.items()]),
     )

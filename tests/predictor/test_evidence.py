@@ -1,5 +1,6 @@
 """What is outside training is said, and nothing else is."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -36,7 +37,7 @@ def outside(artifact: Artifact, job: JobSubmitted) -> set[str]:
     ("stated", "said"),
     [
         ({}, set()),
-        ({"batch_size": None}, set()),
+        ({"batch_size": None}, {"batch_size"}),
         ({"sequence_length": 512.0}, {"sequence_length", "tokens_per_accelerator"}),
         ({"activation_checkpointing": False}, {"activation_checkpointing"}),
         ({"tensor_parallel": 1}, {"tensor_parallel"}),
@@ -49,6 +50,13 @@ def outside(artifact: Artifact, job: JobSubmitted) -> set[str]:
 def test_configuration(artifact: Artifact, stated: dict[str, Any], said: set[str]) -> None:
     job = msgspec.structs.replace(KNOWN, config=msgspec.structs.replace(KNOWN.config, **stated))
     assert outside(artifact, job) == said
+
+
+def test_no_batch_where_none_was_trained_on(artifact: Artifact) -> None:
+    job = msgspec.structs.replace(KNOWN, config=msgspec.structs.replace(KNOWN.config, batch_size=None))
+    never = artifact.manifest.ranges | {"batch_size": artifact.manifest.ranges["sequence_length"]}
+    manifest = msgspec.structs.replace(artifact.manifest, ranges=never)
+    assert outside(replace(artifact, manifest=manifest), job) == set()
 
 
 def test_a_definition_where_none_was_trained_on(artifact: Artifact) -> None:
