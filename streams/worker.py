@@ -1,9 +1,11 @@
 """Run a loop as a process: health, metrics, an end within 10 s of SIGTERM, and one when it is stuck."""
 
 import gc
+import math
 import signal
 import sys
 import threading
+import time
 from contextlib import ExitStack
 
 import structlog
@@ -22,6 +24,10 @@ COLLECT_EVERY = 50_000
 # Whoever comes back from a socket waits so long for the interpreter while another thread computes: at the default
 # of 5 ms a history worker that decodes while the store answers loses a seventh of its speed (measured).
 SWITCH_S = 0.0005
+
+# The Kafka client waits for times of day. If the clock goes back by hours its waits take as much longer (seen: it
+# fetched and sent nothing), so a worker begins anew rather than after it is found stuck.
+CLOCK_BACK_S = 10.0
 
 
 class StuckError(RuntimeError):
@@ -51,7 +57,7 @@ def run_worker(loop: BatchLoop, settings: Settings) -> bool:
         If there is work and for five minutes none of it is done, be it that the client has stopped fetching,
         that a batch hangs, or that it fails again and again; or if for ten the worker has not been in its group. So
         an outage restarts a worker now and then: it cannot tell that from a fault of its own, and its batch comes
-        again.
+        again. At once if the clock goes back by more than 10 s.
     Exception
         What ended the loop.
     """
@@ -72,10 +78,15 @@ def run_worker(loop: BatchLoop, settings: Settings) -> bool:
             stack.enter_context(health_server(settings.metrics_port, loop.progress))
         thread = threading.Thread(target=work, name=loop.worker, daemon=True)
         thread.start()
+        latest = -math.inf
         while thread.is_alive() and not loop.stopping:
             thread.join(0.1)
             if fault := loop.progress.fault():
                 raise StuckError(f"{loop.worker}: {fault}")
+            ahead = time.time() - time.monotonic()
+            latest = max(latest, ahead)
+            if latest - ahead > CLOCK_BACK_S:
+                raise StuckError(f"{loop.worker}: the clock went back by {latest - ahead:.0f} s")
         thread.join(STOP_S)
         if failures:
             raise failures[0]

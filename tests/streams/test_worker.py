@@ -39,6 +39,12 @@ def handle(batch):
     print("batch", flush=True)
     if "stuck" in sys.argv:  # not before: to come into the group takes as long as it takes
         progress._stall_s = 3.0
+    if "back" in sys.argv:  # first ahead, where all goes on
+        then = time.time()
+        for seconds in (7200, 7195, 7100):
+            time.time = lambda: then + seconds
+            time.sleep(0.5)
+            print(seconds, flush=True)
     if "hang" in sys.argv:
         time.sleep(60)
     if "fail" in sys.argv:
@@ -77,16 +83,28 @@ def test_sigterm_ends_a_worker_that_hangs(topics: Settings) -> None:
     assert stopped(topics, "hang") == ("False", 0)
 
 
+def ended(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a worker that has a batch until it ends by itself."""
+    producer = CheckedProducer(settings)
+    producer.produce(settings.topic(COMPLETED), b"x")
+    producer.flush()
+    environment = settings.to_environment() | {"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
+    command = [sys.executable, "-c", WORKER, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize("how", ["hang", "fail"])
 def test_a_worker_that_is_stuck_ends_with_an_error(topics: Settings, how: str) -> None:
-    producer = CheckedProducer(topics)
-    producer.produce(topics.topic(COMPLETED), b"x")
-    producer.flush()
-    environment = topics.to_environment() | {"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
-    command = [sys.executable, "-c", WORKER, how, "stuck"]
-    worker = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    worker = ended(topics, how, "stuck")
     assert worker.returncode == 1
     assert "StuckError: w: no progress before the end of" in worker.stderr
+
+
+def test_a_worker_whose_clock_goes_back_ends_with_an_error(topics: Settings) -> None:
+    worker = ended(topics, "back", "hang")
+    assert worker.returncode == 1
+    assert worker.stdout.split()[:3] == ["batch", "7200", "7195"], "ahead, and back by less than 10 s"
+    assert "StuckError: w: the clock went back by" in worker.stderr
 
 
 @pytest.mark.parametrize("broker", ["up", "killed"])
