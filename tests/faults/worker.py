@@ -29,8 +29,8 @@ def main() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         commit(loop, batch)
 
-    with patch.object(BatchLoop, "_commit", mortal):
-        app([kind])
+    patch.object(BatchLoop, "_commit", mortal).start()  # for good: a loop goes on while an error ends its process
+    app([kind])
 
 
 if __name__ == "__main__":
