@@ -114,7 +114,7 @@ def hardware_kernels(numbers: Floats, listed: NDArray[np.bool_], vendor: Names) 
     """
     same = np.eye(len(numbers))
     apart = np.square(numbers[:, None, :4] - numbers[None, :, :4]).sum(axis=2)
-    similar = np.where(listed[:, None] & listed[None, :], np.exp(-apart / 2), same)
+    similar = np.where(listed[:, None] & listed[None, :], np.exp(-apart / 3), same)
     alike = np.array([[a is not None and a == b for b in vendor] for a in vendor], dtype=float)
     linear = {
         name: np.outer(numbers[:, i], numbers[:, i]) for i, name in ((0, "peak"), (1, "bandwidth"), (4, "memory"))

@@ -33,8 +33,9 @@ def test_posterior_equals_a_dense_gaussian_process() -> None:
     variance = np.diag(covariance(asked, asked) - cross @ inverse @ cross.T)
     seen = asked.model >= 0
     mean, found = prior_fixed.prior_.at(asked)
-    np.testing.assert_allclose(mean, expected, atol=1e-5)
-    np.testing.assert_allclose(found[seen], variance[seen], atol=1e-5)
+    # Landmarks end where they explain all but a millionth of the variance.
+    np.testing.assert_allclose(mean, expected, atol=1e-4)
+    np.testing.assert_allclose(found[seen], variance[seen], atol=1e-4)
     assert (~seen).any()
 
 
@@ -126,7 +127,8 @@ def test_kernel_is_what_its_terms_say() -> None:
     kernel, shared = kernel_of(chosen, np.array([0.5, 0.25, 4.0]), tables, columns, centre)
     a = Points(np.array([0]), np.array([1]), np.array([[1.0, 0.0, 0.0, 0.0, 3.0]]))
     b = Points(np.array([0, 0]), np.array([1, 0]), np.array([[2.0, 0, 0, 0, 2.0], [2.0, 0, 0, 0, 1.0]]))
-    np.testing.assert_allclose(kernel(a, b), [[0.5 * np.exp(-0.5) + 0.25 * 2 * 1, 0.0]])
+    decayed = (1 + np.sqrt(3) / 2) * np.exp(-np.sqrt(3) / 2)  # at a distance of 1 with a length of 2
+    np.testing.assert_allclose(kernel(a, b), [[0.5 * decayed + 0.25 * 2 * 1, 0.0]])
     np.testing.assert_allclose(kernel.diagonal(a), [0.5 + 0.25 * 4])
     np.testing.assert_allclose(shared(a) @ shared(b).T, [[4.0, 4.0]], rtol=1e-6)
     assert isinstance(kernel, Kernel)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import approx_fprime
 
 from predictor.jobs import Floats
 from predictor.kernel import COLUMNS, Points
@@ -52,10 +51,8 @@ def test_the_likelihood_is_that_of_a_dense_process() -> None:
     loss, gradient = likelihood(VARIANCES)
     assert loss == pytest.approx(expected, abs=1e-3)
 
-    def loss_at(variances: Floats) -> float:
-        return likelihood(variances)[0]
-
-    numeric = approx_fprime(VARIANCES, loss_at, 1e-4)
+    steps = 1e-4 * np.eye(len(VARIANCES))
+    numeric = [(likelihood(VARIANCES + step)[0] - likelihood(VARIANCES - step)[0]) / 2e-4 for step in steps]
     np.testing.assert_allclose(gradient, numeric, rtol=0.02, atol=0.3)
 
 
