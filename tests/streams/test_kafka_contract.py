@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
@@ -18,15 +18,7 @@ from typer.testing import CliRunner
 
 from schemas.topics import COMPLETED, load_topics
 from streams.embedded import free_port
-from streams.kafka import (
-    MAX_REQUEST_BYTES,
-    CheckedProducer,
-    DeliveryError,
-    admin_config,
-    offsets_for_times,
-    producer_config,
-    when_led,
-)
+from streams.kafka import MAX_REQUEST_BYTES, CheckedProducer, DeliveryError, admin_config, producer_config
 from streams.ranges import read_range
 from streams.settings import Settings
 from streams.topics import TopicError, assert_topics, ensure_topics, topic_ids
@@ -56,24 +48,6 @@ def test_topics_are_created_once(settings: Settings) -> None:
     assert created == sorted(settings.topic(topic.name) for topic in declarations)
     assert ensure_topics(settings, declarations) == []
     assert_topics(settings, declarations)
-
-
-def test_a_question_is_asked_again_while_a_partition_has_no_leader() -> None:
-    moved, denied = (
-        KafkaException(KafkaError(code))
-        for code in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    )
-    assert when_led(MagicMock(side_effect=[moved, moved, 7]), 10.0) == 7
-    for answers, seconds in (([moved, 7], -1.0), ([denied, 7], 10.0)):
-        with pytest.raises(KafkaException):
-            when_led(MagicMock(side_effect=answers), seconds)
-
-
-def test_one_of_several_brokers_that_does_not_lead_is_asked_again() -> None:
-    asked, led, moved = [TopicPartition("t", 0)], MagicMock(error=None), MagicMock()
-    moved.error = KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)
-    consumer = MagicMock(offsets_for_times=MagicMock(side_effect=[[led, moved], [led, led]]))
-    assert offsets_for_times(consumer, asked, 10.0) == [led, led]
 
 
 def configured(settings: Settings, name: str) -> dict[str, str | None]:
