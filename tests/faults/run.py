@@ -78,9 +78,8 @@ def run(fault: Fault, running: Services, folder: Path, count: int, rate: float, 
         setting.sender.join()
         setting.workers.mortality = 0.0
         counted = sum(isinstance(event, JobCompleted) for event in events(count)) + len(setting.extra)
-        setting.await_quiet(counted)
-        recovered_s = time.monotonic() - struck
-        seconds = time.monotonic() - began
+        quiet = setting.await_quiet(counted)
+        recovered_s, seconds = quiet - struck, quiet - began
     setting.evidence.gather(setting.settings, setting.lag, folder)
     verdict = judge(itertools.chain(events(count), setting.extra), setting.refused, setting.evidence)
     deaths, rewound = dict(setting.workers.ended), setting.workers.logged("what was committed is lost")

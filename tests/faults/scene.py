@@ -24,6 +24,7 @@ from tests.proxy import Proxy
 WORKERS = {"history": 2, "joiner": 1, "ranking": 1}
 RECOVERY_S = 300.0
 PATIENCE_S = 30.0
+STILL_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -71,24 +72,34 @@ class Scene:
         """Take note of what is in flight."""
         self.in_flight = max(self.in_flight, self.lag() or 0)
 
-    def await_quiet(self, counted: int | None = None) -> None:
+    def await_quiet(self, counted: int | None = None) -> float:
         """Wait until every group has committed everything, and the store has counted so many completions.
 
-        A store that never gets there is for the verdict to tell, so of that no more is asked after a while.
+        A store that never gets there is for the verdict to tell, so of that no more is asked after a while. A worker
+        that has rewound commits again what it reads again, also when all is counted: so it has to stay so for a second.
+
+        Returns
+        -------
+        float
+            Since when it has been quiet, by the monotonic clock.
 
         Raises
         ------
         TimeoutError
             If it takes five minutes.
         """
-        began = time.monotonic()
-        while self.lag() != 0:
-            if time.monotonic() - began > RECOVERY_S:
-                raise TimeoutError(f"{self.lag()} messages are left after {RECOVERY_S:.0f} s; see {self.folder}")
+        began = since = time.monotonic()
+        patience = began + PATIENCE_S
+        while time.monotonic() - since < STILL_S:
+            left = self.lag() != 0
+            if left:
+                if time.monotonic() - began > RECOVERY_S:
+                    raise TimeoutError(f"{self.lag()} messages are left after {RECOVERY_S:.0f} s; see {self.folder}")
+                patience = time.monotonic() + PATIENCE_S
+            if left or (counted is not None and self._counted() != counted and time.monotonic() < patience):
+                since = time.monotonic()
             time.sleep(0.1)
-        began = time.monotonic()
-        while counted is not None and self._counted() != counted and time.monotonic() - began < PATIENCE_S:
-            time.sleep(0.1)
+        return since
 
     def _counted(self) -> int:
         return sum(held.n for key, held in statistics(self.settings).items() if key.kind == "family")
