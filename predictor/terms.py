@@ -113,7 +113,7 @@ def hardware_kernels(numbers: Floats, listed: NDArray[np.bool_], vendor: Names) 
         (h + 1,) names; None where not known.
     """
     same = np.eye(len(numbers))
-    apart = np.square(numbers[:, None, :4] - numbers[None, :, :4]).sum(axis=2)
+    apart = np.square(numbers[:, None, :4] - numbers[None, :, :4]).sum(axis=2)  # how wide is chosen in docs/ablation.md
     similar = np.where(listed[:, None] & listed[None, :], np.exp(-apart / 3), same)
     alike = np.array([[a is not None and a == b for b in vendor] for a in vendor], dtype=float)
     linear = {
