@@ -15,14 +15,14 @@ import msgspec
 import numpy as np
 import structlog
 
-from predictor.store import LocalStore
-from retrainer import edges
-from retrainer.evaluate import LookupTable, scores
-from retrainer.night import Night, Plan, Report
-from retrainer.partitions import Partitions
-from retrainer.table import frame, log_target
-from schemas.codec import decode
-from schemas.events import (
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.retrainer.dataset.feature_table import frame, log_target
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.evaluation.lookup_table import LookupTable, scores
+from leap.retrainer.night import connectors as edges
+from leap.retrainer.night.pipeline import Night, Plan, Report
+from leap.schemas.codec import decode
+from leap.schemas.events import (
     SUCCEEDED,
     THROUGHPUT,
     Event,
@@ -32,18 +32,18 @@ from schemas.events import (
     JobSubmitted,
     PreferenceList,
 )
-from schemas.hardware import load_catalog
-from schemas.topics import ATTEMPTS, PREFERENCES, load_topics
-from streams.consume import Message
-from streams.embedded import child, embedded_pair
-from streams.fleet.events import Arrival, arrivals
-from streams.fleet.generate import Fleet, FleetConfig
-from streams.history_store import HistoryStore
-from streams.launcher import Launcher
-from streams.ranges import read_range
-from streams.redis_client import connect
-from streams.settings import Settings
-from streams.topics import ensure_topics
+from leap.schemas.hardware import load_catalog
+from leap.schemas.topics import ATTEMPTS, PREFERENCES, load_topics
+from leap.streams.consumer.batch_loop import Message
+from leap.streams.embedded import child, embedded_pair
+from leap.streams.history.store import HistoryStore
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.kafka.topic_admin import ensure_topics
+from leap.streams.launcher.launcher import Launcher
+from leap.streams.redis_store.client import connect
+from leap.streams.runtime.settings import Settings
+from leap.streams.simulator.events import Arrival, arrivals
+from leap.streams.simulator.fleet import Fleet, FleetConfig
 
 log = structlog.get_logger(__name__)
 
@@ -182,7 +182,7 @@ class Demo:
             partitions,
             LocalStore(Path(settings.artifacts)),
             load_catalog(),
-            absorb=edges.absorb(settings, partitions),
+            absorb=edges.ingest_attempts(settings, partitions),
             snapshot=edges.snapshot(settings, THROUGHPUT, partitions.files),
             announce=edges.announce(settings),
         )

@@ -16,7 +16,7 @@ Time = Annotated[datetime, Meta(tz=True, extra_json_schema={"pattern": "^(19[7-9
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What all events share.
 
-    Unknown fields are forbidden here so that decoding notices them; :mod:`schemas.codec` sets them aside.
+    Unknown fields are forbidden here so that decoding notices them; :mod:`leap.schemas.codec` sets them aside.
 
     Attributes
     ----------

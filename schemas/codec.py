@@ -6,7 +6,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 from msgspec import Struct
 
-from schemas.events import Event
+from leap.schemas.events import Event
 
 MAX_MESSAGE_BYTES = 1_048_576
 MAX_DECODED_BYTES = 2 * MAX_MESSAGE_BYTES
@@ -57,11 +57,11 @@ def decode(value: bytes | None, event_type: type[E], limit: int = MAX_MESSAGE_BY
 
     Examples
     --------
-    >>> from schemas.events import JobAllocated
+    >>> from leap.schemas.events import JobAllocated
     >>> decode(b'{"attempt_id": 7}', JobAllocated)
     Traceback (most recent call last):
         ...
-    schemas.codec.Rejected: Expected `str`, got `int` - at `$.attempt_id`
+    leap.schemas.codec.Rejected: Expected `str`, got `int` - at `$.attempt_id`
     """
     if value is None:
         raise Rejected("no value (tombstone)")

@@ -1,17 +1,17 @@
 """Every event that crosses Kafka, one struct each.
 
 Times are UTC. Throughput is in samples/s, prices in USD per accelerator-hour. Unknown fields are
-collected in ``unknown`` by :mod:`schemas.codec`, so that a newer launcher does not break an older worker.
+collected in ``unknown`` by :mod:`leap.schemas.codec`, so that a newer launcher does not break an older worker.
 """
 
 from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from schemas.base import Event, Time
-from schemas.candidates import Basis, ExcludedCandidate, RankedCandidate
-from schemas.hardware import Hardware
-from schemas.launch import Amount, LaunchConfig, ModelDefinition, Name, Positive, Text
+from leap.schemas.base import Event, Time
+from leap.schemas.hardware import Hardware
+from leap.schemas.launch import Amount, LaunchConfig, ModelDefinition, Name, Positive, Text
+from leap.schemas.preference_candidates import Basis, ExcludedCandidate, RankedCandidate
 
 __all__ = [
     "MAX_CANDIDATES",

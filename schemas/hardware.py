@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import msgspec
 
-from schemas.yaml_file import YamlError, read_yaml
+from leap.schemas.safe_yaml import YamlError, read_yaml
 
 MAX_BYTES = 1 << 20
 MAX_ENTRIES = 4096

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from schemas import events
-from schemas.events import Event
-from schemas.yaml_file import read_yaml
+from leap.schemas import events
+from leap.schemas.events import Event
+from leap.schemas.safe_yaml import read_yaml
 
 FOLDER = Path(__file__).parent / "topics"
 DAY_MS = 86_400_000
@@ -21,7 +21,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes
     ----------
     event
-        Name of the struct in :mod:`schemas.events`.
+        Name of the struct in :mod:`leap.schemas.events`.
     key
         What producers put in the key. It only spreads and orders; correctness never depends on it.
     retention_days
@@ -53,7 +53,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """The struct that the topic carries."""
         found = getattr(events, self.event, None)
         if not (isinstance(found, type) and issubclass(found, Event) and found is not Event):
-            raise ValueError(f"{self.event} is not an event of schemas.events")
+            raise ValueError(f"{self.event} is not an event of leap.schemas.events")
         return found
 
 

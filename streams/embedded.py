@@ -68,7 +68,7 @@ class Pair:
     redis_url: str
 
     def environment(self) -> dict[str, str]:
-        """Give the variables of :mod:`streams.settings` that suit the pair."""
+        """Give the variables of :mod:`leap.streams.runtime.settings` that suit the pair."""
         return {
             "LEAP_KAFKA_BOOTSTRAP_SERVERS": self.bootstrap_servers,
             "LEAP_KAFKA_SESSION_TIMEOUT_MS": "1000",

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from predictor.store import LocalStore
-from retrainer.night import Night, Plan, Report
-from retrainer.partitions import Partitions
-from schemas.events import JobAttempt
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.night.pipeline import Night, Plan, Report
+from leap.schemas.events import JobAttempt
 from tests.builders import CATALOG, MIDNIGHT, MODEL, attempt, submission
 
 NIGHT = (MIDNIGHT + timedelta(days=10)).date()

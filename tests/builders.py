@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
-from schemas.events import SUCCEEDED, THROUGHPUT, JobAttempt, JobCompleted, JobSubmitted, Objective
-from schemas.hardware import Catalog, Hardware
-from schemas.launch import LaunchConfig, ModelDefinition, Operator
+from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobAttempt, JobCompleted, JobSubmitted, Objective
+from leap.schemas.hardware import Catalog, Hardware
+from leap.schemas.launch import LaunchConfig, ModelDefinition, Operator
 
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from typer.testing import CliRunner, Result
 
-import leap
+from leap import cli
 
 
 def invoke(*arguments: str, env: Mapping[str, str] | None = None) -> Result:
     """Run ``leap`` in this process."""
-    return CliRunner().invoke(leap.whole(), arguments, env=env)
+    return CliRunner().invoke(cli.whole(), arguments, env=env)

@@ -12,11 +12,11 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from predictor.store import LocalStore
-from schemas.topics import load_topics
-from streams.embedded import Pair, embedded_pair
-from streams.settings import Settings
-from streams.topics import ensure_topics
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.schemas.topics import load_topics
+from leap.streams.embedded import Pair, embedded_pair
+from leap.streams.kafka.topic_admin import ensure_topics
+from leap.streams.runtime.settings import Settings
 from tests.artifacts import night_over, past
 from tests.s3 import BUCKET, s3_server
 from tests.services import ROOT, real_pair

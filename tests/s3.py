@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streams.embedded import child, free_port
+from leap.streams.embedded import child, free_port
 
 BUCKET = "leap"
 

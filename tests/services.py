@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from streams.embedded import STOP_S, Pair, broker_ready, child, free_port, store_ready
+from leap.streams.embedded import STOP_S, Pair, broker_ready, child, free_port, store_ready
 
 ROOT = Path(__file__).parents[1]
 POM = ROOT / "tests" / "kafka" / "pom.xml"

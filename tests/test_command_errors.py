@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import leap
-from predictor.errors_cli import error_boundary, in_words
-from streams import logs
+from leap import cli
+from leap.predictor.cli.errors import error_boundary, in_words
+from leap.streams.runtime import logs
 
 ROOT = Path(__file__).parents[1]
 JOB = str(ROOT / "examples" / "job.json")
@@ -62,7 +62,7 @@ WRONG = [
 def run(monkeypatch: pytest.MonkeyPatch, arguments: str) -> int:
     monkeypatch.setattr(sys, "argv", ["leap", *arguments.split()])
     with pytest.raises(SystemExit) as ended:
-        leap.main()
+        cli.main()
     return int(ended.value.code or 0)
 
 
@@ -116,7 +116,7 @@ def test_an_interrupt_while_modules_are_loading_is_no_traceback(monkeypatch: pyt
     def interrupted(name: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(leap, "import_module", interrupted)
+    monkeypatch.setattr(cli, "import_module", interrupted)
     assert run(monkeypatch, "artifact list") == 130
 
 
@@ -128,6 +128,10 @@ def test_the_help_names_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 def test_lines_of_the_standard_library_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:
     logging.getLogger().handlers[:] = []
     logs.configure()
-    logging.getLogger("predictor.router").info("artifact in use: %s", "v1")
+    logging.getLogger("leap.predictor.routing.router").info("artifact in use: %s", "v1")
     line = json.loads(capsys.readouterr().err)
-    assert (line["event"], line["level"], line["logger"]) == ("artifact in use: v1", "info", "predictor.router")
+    assert (line["event"], line["level"], line["logger"]) == (
+        "artifact in use: v1",
+        "info",
+        "leap.predictor.routing.router",
+    )

@@ -18,15 +18,15 @@ import typer
 from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
-import leap
-from predictor.store import LocalStore
-from schemas.events import THROUGHPUT
-from schemas.topics import load_topics
-from streams.embedded import child, embedded_pair
-from streams.kafka import consumer_config
-from streams.ranges import read_range
-from streams.rights import ROLES
-from streams.settings import Settings
+from leap import cli
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.schemas.events import THROUGHPUT
+from leap.schemas.topics import load_topics
+from leap.streams.embedded import child, embedded_pair
+from leap.streams.kafka.clients import consumer_config
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.runtime.acl import ROLES
+from leap.streams.runtime.settings import Settings
 from tests.docs_pages import PAGES, ROOT, Command, broken_links, commands, differs
 
 #: Whole pages that are only looked up, and why.
@@ -41,7 +41,7 @@ LOOKED_UP = {
 @pytest.fixture(scope="module")
 def app() -> typer.Typer:
     """The whole command, as installed."""
-    return leap.whole()
+    return cli.whole()
 
 
 def test_pages_have_commands() -> None:

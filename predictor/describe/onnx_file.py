@@ -11,9 +11,9 @@ from pathlib import Path
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
-from predictor.describe.graph import Graph, NotDescribed
-from predictor.describe.onnx_flops import Shape, Tensor, Unknown, attributes, elements, flops, kind
-from schemas.launch import MAX_OPERATORS, ModelDefinition, Operator
+from leap.predictor.describe.builder import Graph, NotDescribed
+from leap.predictor.describe.onnx_flops import Shape, Tensor, Unknown, attributes, elements, flops, kind
+from leap.schemas.launch import MAX_OPERATORS, ModelDefinition, Operator
 
 MAX_FILE_BYTES = 2**31 - 1  # no protobuf is larger
 MAX_DIMENSION = 2**40

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from onnx import NodeProto, helper
 
-from predictor.describe.graph import NORM_FLOPS
+from leap.predictor.describe.builder import NORM_FLOPS
 
 Shape = tuple[int, ...]
 
@@ -45,7 +45,7 @@ def elements(shape: Shape | None) -> int:
 
 
 def kind(op_type: str, from_table: bool) -> str:
-    """Kind of operator, by the names that :data:`predictor.features.architecture.CLASSES` knows.
+    """Kind of operator, by the names that :data:`leap.predictor.features.architecture.CLASSES` knows.
 
     >>> kind("MatMul", False), kind("Gather", True), kind("Gather", False)
     ('matmul', 'embedding', 'take')

@@ -7,9 +7,9 @@ operations of products and convolutions are those of PyTorch's own counter.
 from pkgutil import resolve_name
 from typing import Any
 
-from predictor.describe.graph import NotDescribed
-from predictor.describe.torch_trace import Node, Tensor, Trace
-from schemas.launch import ModelDefinition
+from leap.predictor.describe.builder import NotDescribed
+from leap.predictor.describe.torch_trace import Node, Tensor, Trace
+from leap.schemas.launch import ModelDefinition
 
 #: Stay one operator, which would be taken apart: attention, RMS norm, and a recurrent layer into every step.
 WHOLE = (

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from predictor.describe.graph import NORM_FLOPS, Graph
-from schemas.launch import ModelDefinition, Operator
+from leap.predictor.describe.builder import NORM_FLOPS, Graph
+from leap.schemas.launch import ModelDefinition, Operator
 
 #: Operator of the traced graph to its kind; others keep their name.
 KINDS = {

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from predictor.features.described import Described
-from schemas.launch import ModelDefinition, Operator
+from leap.predictor.features.spec import Described
+from leap.schemas.launch import ModelDefinition, Operator
 
 Floats = NDArray[np.float64]
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from predictor.features.described import Described
-from predictor.jobs import NUMBERS, Floats, Jobs
+from leap.predictor.features.batch import NUMBERS, Floats, JobBatch
+from leap.predictor.features.spec import Described
 
 _UNITS = {"batch_size": "samples per step and trainer", "sequence_length": "tokens per sample"}
 _FORMULAS = {"activation_checkpointing": "1 if stated and true, 0 if false"}
@@ -19,6 +19,6 @@ TABLE: dict[str, Described] = {
 FEATURES: tuple[str, ...] = tuple(TABLE)
 
 
-def features(jobs: Jobs) -> Floats:
+def features(jobs: JobBatch) -> Floats:
     """(n, len(FEATURES)) values; NaN is missing."""
     return np.asarray(jobs.numbers)

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from predictor.features import architecture
-from predictor.features.described import Described
-from predictor.jobs import Floats, HardwareTable, Indices, Jobs
-from schemas.hardware import SPECIFICATIONS
+from leap.predictor.features import architecture
+from leap.predictor.features.batch import Floats, HardwareTable, Indices, JobBatch
+from leap.predictor.features.spec import Described
+from leap.schemas.hardware import SPECIFICATIONS
 
 #: Bytes per trainable value of weights, gradients and optimizer state in mixed-precision training with
 #: Adam (2 + 2 + 12: Rajbhandari et al., "ZeRO", 2020, section 3.1).
@@ -27,7 +27,7 @@ JOINT: tuple[str, ...] = tuple(TABLE)
 FEATURES: tuple[str, ...] = SPECIFICATIONS + JOINT
 
 
-def features(jobs: Jobs, table: HardwareTable, job: Indices, hardware: Indices) -> Floats:
+def features(jobs: JobBatch, table: HardwareTable, job: Indices, hardware: Indices) -> Floats:
     """(rows, len(FEATURES)) values for pairs of a job and a hardware type.
 
     Parameters

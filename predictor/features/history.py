@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from predictor.features.described import Described
-from predictor.jobs import Floats
+from leap.predictor.features.batch import Floats
+from leap.predictor.features.spec import Described
 
 #: What a snapshot keeps of a key, in the order of its columns. `last_day` is in days since the epoch.
 STATISTICS: tuple[str, ...] = ("count", "mean", "deviation", "last", "last_day")
@@ -40,14 +40,14 @@ Statistics = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Imputed:
+class Imputation:
     """What stands for a key that is not in the snapshot: mean and deviation of ln throughput over all."""
 
     mean: float = 0.0
     deviation: float = 1.0
 
 
-def features(found: dict[str, Statistics], submitted_at: Floats, imputed: Imputed) -> Floats:
+def features(found: dict[str, Statistics], submitted_at: Floats, imputed: Imputation) -> Floats:
     """(rows, len(FEATURES)) values.
 
     Parameters

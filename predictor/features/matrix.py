@@ -7,10 +7,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from predictor.features import architecture, configuration, hardware, history, ratios
-from predictor.features.history import Imputed, Statistics
-from predictor.jobs import HardwareTable, Indices, Jobs, Names
-from predictor.vocabulary import Vocabulary
+from leap.predictor.features import architecture, configuration, hardware, history, ratios
+from leap.predictor.features.batch import HardwareTable, Indices, JobBatch, Names
+from leap.predictor.features.history import Imputation, Statistics
+from leap.predictor.features.target_encoding import TargetEncoder
 
 #: Raise it whenever a formula changes: rows of another version do not fit the model.
 VERSION = 2
@@ -19,7 +19,7 @@ Matrix = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Pairs:
+class CandidateRows:
     """Rows to predict: a job and a hardware type each, with the history found for them.
 
     Attributes
@@ -32,7 +32,7 @@ class Pairs:
         Kind of key to (rows, 5) statistics; NaN where there is none.
     """
 
-    jobs: Jobs
+    jobs: JobBatch
     table: HardwareTable
     job: Indices
     hardware_type: Names
@@ -47,7 +47,7 @@ class Pairs:
         return len(self.job)
 
 
-def names(vocabulary: Vocabulary) -> tuple[str, ...]:
+def names(vocabulary: TargetEncoder) -> tuple[str, ...]:
     """Names of the columns of `build`."""
     return (
         *configuration.FEATURES,
@@ -59,7 +59,7 @@ def names(vocabulary: Vocabulary) -> tuple[str, ...]:
     )
 
 
-def categories(vocabulary: Vocabulary) -> dict[str, tuple[str, ...]]:
+def categories(vocabulary: TargetEncoder) -> dict[str, tuple[str, ...]]:
     """Category to its feature names, for importance and ablation."""
     return {
         "scale": configuration.FEATURES + ratios.FEATURES,
@@ -75,7 +75,7 @@ def digest(features: tuple[str, ...]) -> str:
     return hashlib.sha256("\n".join((str(VERSION), *features)).encode()).hexdigest()
 
 
-def build(pairs: Pairs, vocabulary: Vocabulary, imputed: Imputed) -> Matrix:
+def build(pairs: CandidateRows, vocabulary: TargetEncoder, imputed: Imputation) -> Matrix:
     """(rows, features) float32 matrix; NaN is missing.
 
     What depends on the job alone is computed once a job.

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from predictor.features.described import Described
-from predictor.jobs import Floats, Jobs
+from leap.predictor.features.batch import Floats, JobBatch
+from leap.predictor.features.spec import Described
 
 _UNSTATED = "where a term is not stated, or a divisor is 0"
 
@@ -23,7 +23,7 @@ TABLE: dict[str, Described] = {
 FEATURES: tuple[str, ...] = tuple(TABLE)
 
 
-def features(jobs: Jobs) -> Floats:
+def features(jobs: JobBatch) -> Floats:
     """(n, len(FEATURES)) values; NaN where a term is missing or a divisor is zero."""
     trainers = jobs.number("num_trainers")
     per_trainer = jobs.number("accelerators_per_trainer")

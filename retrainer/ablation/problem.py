@@ -14,23 +14,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from predictor.features.history import SECONDS_PER_DAY
-from predictor.jobs import Floats, HardwareTable
-from retrainer.backtest import seen
-from retrainer.report.importance import CATEGORIES
-from retrainer.table import ARCHITECTURE, frame, log_target, normalise
-from retrainer.training import Data, prepare
-from retrainer.twin import Twin
-from schemas.events import THROUGHPUT, JobAttempt
-from schemas.hardware import Catalog, load_catalog
-from schemas.launch import ModelDefinition
-from schemas.mapping import load_mapping
-from streams.attempts import joined, keep, part_of
-from streams.backfill import read_table
-from streams.fleet.ceilings import Known
-from streams.fleet.events import joined as joined_rows
-from streams.fleet.generate import Fleet, FleetConfig
-from streams.mapped import Job
+from leap.predictor.features.batch import Floats, HardwareTable
+from leap.predictor.features.history import SECONDS_PER_DAY
+from leap.retrainer.dataset.feature_table import ARCHITECTURE, frame, log_target, normalise
+from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
+from leap.retrainer.dataset.training_set import TrainingSet, build_training_set
+from leap.retrainer.evaluation.backtest import seen
+from leap.retrainer.report.permutation_importance import CATEGORIES
+from leap.schemas.backfill.mapping import load_mapping
+from leap.schemas.events import THROUGHPUT, JobAttempt
+from leap.schemas.hardware import Catalog, load_catalog
+from leap.schemas.launch import ModelDefinition
+from leap.streams.backfill.row_mapper import Job
+from leap.streams.backfill.sender import read_table
+from leap.streams.joining.attempt import join_parts, merge_part, to_part
+from leap.streams.simulator.ceilings import Known
+from leap.streams.simulator.events import joined as joined_rows
+from leap.streams.simulator.fleet import Fleet, FleetConfig
 
 Mask = NDArray[np.bool_]
 
@@ -60,14 +60,14 @@ class Problem:
         has the summary only.
     """
 
-    data: Data
+    data: TrainingSet
     starts: tuple[int, ...]
     kept: Mask
     rows: int = 0
     ceilings: Mapping[str, Floats] = field(default_factory=dict)
     models: Mapping[str, ModelDefinition] = field(default_factory=dict)
 
-    def folds(self) -> Iterator[tuple[Data, Data]]:
+    def folds(self) -> Iterator[tuple[TrainingSet, TrainingSet]]:
         """Rows to learn from and rows to predict, start by start."""
         day = self.data.submitted_day
         for start, end in zip(self.starts, (*self.starts[1:], np.inf), strict=True):
@@ -75,7 +75,7 @@ class Problem:
             yield self.data.where(np.isin(np.arange(len(day)), past)), self.data.where((day >= start) & (day < end))
 
     @cached_property
-    def held_out(self) -> Data:
+    def held_out(self) -> TrainingSet:
         """The rows that are predicted, of all starts."""
         return self.data.where(self.data.submitted_day >= self.starts[0])
 
@@ -170,8 +170,8 @@ def attempt(job: Job) -> JobAttempt:
     """The row that a mapped past job leaves."""
     parts: dict[str, str] = {}
     for event in job:
-        keep(parts, *part_of(event))
-    return joined(parts, {})
+        merge_part(parts, *to_part(event))
+    return join_parts(parts, {})
 
 
 def make(
@@ -204,7 +204,7 @@ def make(
     past = rows[~away]
     if without == "history":
         past = past.iloc[:0]
-    data = prepare(rows, table, Twin(past, log_target(past, THROUGHPUT)), THROUGHPUT)
+    data = build_training_set(rows, table, PointInTimeStatistics(past, log_target(past, THROUGHPUT)), THROUGHPUT)
     kept = ~removed(data.rows, without)
     return Problem(data, starts, kept, most, ceilings or {}, models or {})
 

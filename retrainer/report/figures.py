@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from predictor.jobs import Floats
-from retrainer.report import svg
-from retrainer.report.importance import by_category, by_feature
-from retrainer.report.rows import Subject
-from retrainer.report.svg import Drawing
+from leap.predictor.features.batch import Floats
+from leap.retrainer.report import svg_charts as svg
+from leap.retrainer.report.permutation_importance import by_category, by_feature
+from leap.retrainer.report.subject import Subject
+from leap.retrainer.report.svg_charts import Drawing
 
 #: Attempts that a group needs to be drawn.
 LEAST = 20

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from html import escape
 from importlib import resources
 
-from retrainer.report.figures import Figure
-from retrainer.report.svg import WIDTH
+from leap.retrainer.report.figures import Figure
+from leap.retrainer.report.svg_charts import WIDTH
 
 #: Pixels for each unit of the drawing.
 ZOOM = 2.0
@@ -51,7 +51,7 @@ class _Renderer:
         except ImportError:
             raise NoRenderer("PNG needs the package resvg-py: pip install 'leap[png]'") from None
         self._draw = svg_to_bytes
-        css = resources.files("retrainer.report").joinpath("report.css").read_text(encoding="utf-8")
+        css = resources.files("leap.retrainer.report").joinpath("report.css").read_text(encoding="utf-8")
         colours = dict(re.findall(r"--(\w+): ([^;}\s]+)", css[: css.index("@media")]))
         rules = "\n".join(re.findall(r"^svg [^{]+\{[^}]+\}|(?<=\} )svg [^{]+\{[^}]+\}", css, re.MULTILINE))
         self._style = (

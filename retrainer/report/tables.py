@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from predictor.features.history import STATISTICS
-from retrainer.evaluate import Scores, scores
-from retrainer.report.choices import choices
-from retrainer.report.rows import Subject, observations
+from leap.predictor.features.history import STATISTICS
+from leap.retrainer.evaluation.lookup_table import Scores, scores
+from leap.retrainer.report.first_choice import choices
+from leap.retrainer.report.subject import Subject, observations
 
 SHOWN = 25
 WORST = 12

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
-from schemas.codec import encode
-from schemas.topics import SUBMITTED
-from streams.fleet.events import Arrival, arrivals
-from streams.fleet.generate import Fleet, FleetConfig
-from streams.kafka import CheckedProducer, consumer_config
+from leap.schemas.codec import encode
+from leap.schemas.topics import SUBMITTED
+from leap.streams.kafka.clients import CheckedProducer, consumer_config
+from leap.streams.simulator.events import Arrival, arrivals
+from leap.streams.simulator.fleet import Fleet, FleetConfig
 from tests.bench.panels import Line, page
 from tests.browser import browser
 from tests.deploy.stack import Stack, running

@@ -16,18 +16,18 @@ from typing import Annotated
 
 import typer
 
-from schemas.codec import encode
-from schemas.events import SUCCEEDED, THROUGHPUT, JobAttempt, JobCompleted
-from schemas.topics import ATTEMPTS, COMPLETED, load_topics
-from streams.history import history_loop
-from streams.history_audit import attempts, compare
-from streams.history_backup import write_backup
-from streams.history_rebuild import rebuild
-from streams.history_store import HistoryStore
-from streams.kafka import CheckedProducer
-from streams.redis_client import connect
-from streams.settings import Settings
-from streams.topics import ensure_topics
+from leap.schemas.codec import encode
+from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobAttempt, JobCompleted
+from leap.schemas.topics import ATTEMPTS, COMPLETED, load_topics
+from leap.streams.history.audit import attempts, compare
+from leap.streams.history.backup import write_backup
+from leap.streams.history.rebuild import rebuild
+from leap.streams.history.store import HistoryStore
+from leap.streams.history.worker import history_loop
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.topic_admin import ensure_topics
+from leap.streams.redis_store.client import connect
+from leap.streams.runtime.settings import Settings
 from tests.builders import submission
 from tests.services import real_pair
 

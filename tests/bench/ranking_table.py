@@ -14,10 +14,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from retrainer.bench_model import Trained, train
-from streams.embedded import child, free_port
-from streams.ranking_bench import RATE, WARM_UP_S, Lists, bench, fresh_topics, send
-from streams.settings import Settings
+from leap.retrainer.bench.model import Trained, train
+from leap.streams.bench.ranking import RATE, WARM_UP_S, Lists, bench, fresh_topics, send
+from leap.streams.embedded import child, free_port
+from leap.streams.runtime.settings import Settings
 from tests.services import real_kafka, real_redis
 
 SECONDS = 24.0

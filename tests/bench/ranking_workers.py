@@ -12,12 +12,12 @@ from collections.abc import Callable
 import faust
 from faust.types import EventT
 
-from schemas.topics import SUBMITTED
-from streams.consume import Message
-from streams.logs import configure
-from streams.ranking import BATCH_SIZE, WORKER, open_ranking, ranking_loop
-from streams.settings import Settings
-from streams.worker import run_worker
+from leap.schemas.topics import SUBMITTED
+from leap.streams.consumer.batch_loop import Message
+from leap.streams.consumer.run import run_worker
+from leap.streams.ranking.worker import BATCH_SIZE, WORKER, open_ranking, ranking_loop
+from leap.streams.runtime.logs import configure
+from leap.streams.runtime.settings import Settings
 
 WITHIN_S = 0.005
 RETRY_S = 0.1

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from streams.embedded import broker_ready, child, free_port, store_ready
+from leap.streams.embedded import broker_ready, child, free_port, store_ready
 from tests.services import JARS, JAVA, ROOT
 
 COMPOSE = Path(sys.executable).with_name("docker-compose")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streams.embedded import Pair
+from leap.streams.embedded import Pair
 from tests.deploy.stack import Stack, running
 
 

@@ -18,13 +18,23 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
-from predictor.store import LocalStore, Pointer, open_store
-from retrainer.partitions import Partitions
-from schemas.codec import encode
-from schemas.events import SUCCEEDED, THROUGHPUT, Event, JobAllocated, JobCompleted, PreferenceList, RankedCandidate
-from schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED, load_topics
-from streams.kafka import CheckedProducer, admin_config, consumer_config
-from streams.redis_client import connect
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.artifacts.open import open_store
+from leap.predictor.artifacts.store import Pointer
+from leap.retrainer.dataset.partitions import Partitions
+from leap.schemas.codec import encode
+from leap.schemas.events import (
+    SUCCEEDED,
+    THROUGHPUT,
+    Event,
+    JobAllocated,
+    JobCompleted,
+    PreferenceList,
+    RankedCandidate,
+)
+from leap.schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED, load_topics
+from leap.streams.kafka.clients import CheckedProducer, admin_config, consumer_config
+from leap.streams.redis_store.client import connect
 from tests.artifacts import past
 from tests.builders import submission
 from tests.deploy.quick import POISON, SLOW

@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from unittest.mock import patch
 
-import leap
-from predictor.artifact import Artifact
-from predictor.ranking import Policy, rank
-from retrainer import schedule
-from schemas.events import JobSubmitted, PreferenceList
-from streams import consume, lookout, monitor_app, ranking
+from leap import cli
+from leap.predictor.artifacts.artifact import Artifact
+from leap.predictor.routing.ranking import Policy, rank
+from leap.retrainer.night import schedule
+from leap.schemas.events import JobSubmitted, PreferenceList
+from leap.streams.consumer import batch_loop as consume
+from leap.streams.consumer import partition_watcher as lookout
+from leap.streams.monitor import app as monitor_app
+from leap.streams.ranking import worker as ranking
 
 POISON, SLOW = "poison", "slow"
 SLOW_S = 0.4
@@ -36,5 +39,5 @@ if __name__ == "__main__":
     monitor_app.LOOK_EVERY = 1
     ranking.REFRESH_EVERY_S = 0.2
     schedule.RETRY_S = 2.0
-    with patch("predictor.router.rank", _rank):
-        leap.main()
+    with patch("leap.predictor.routing.router.rank", _rank):
+        cli.main()

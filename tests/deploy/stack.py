@@ -18,9 +18,9 @@ from typing import Any
 
 import yaml
 
-from schemas.topics import load_topics
-from streams.embedded import child, free_port
-from streams.settings import Settings
+from leap.schemas.topics import load_topics
+from leap.streams.embedded import child, free_port
+from leap.streams.runtime.settings import Settings
 from tests.deploy import compose
 from tests.proxy import Proxy
 from tests.services import ROOT

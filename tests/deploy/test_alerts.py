@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from predictor.store import LocalStore
+from leap.predictor.artifacts.local_store import LocalStore
 from tests.deploy import faults
 from tests.deploy.stack import Stack
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streams.redis_client import connect
-from streams.settings import Settings
+from leap.streams.redis_store.client import connect
+from leap.streams.runtime.settings import Settings
 from tests.deploy.compose import instructions, services
 from tests.deploy.stack import SERVICES, WORKERS, Stack
 from tests.services import JARS, JAVA

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streams.health import health_server
-from streams.progress import Progress
+from leap.streams.runtime.health_server import health_server
+from leap.streams.runtime.liveness import Progress
 from tests.deploy.compose import healthy, instructions
 from tests.services import ROOT
 
@@ -34,7 +34,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     for name in copied():
         place, target = ROOT / name, source / name
         if place.is_dir():
-            shutil.copytree(place, target, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(place, target, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copyfile(place, target)
     command = ["pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(source), str(source)]
@@ -44,8 +44,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 def test_the_image_holds_every_module_and_data_file(wheel: zipfile.ZipFile) -> None:
-    floors = [path for name in copied() for path in (ROOT / name).rglob("*") if path.is_file()]
-    files = {str(path.relative_to(ROOT)) for path in floors if "__pycache__" not in path.parts}
+    layers = [path for name in copied() for path in (ROOT / name).rglob("*") if path.is_file()]
+    names = {path.relative_to(ROOT) for path in layers if "__pycache__" not in path.parts}
+    files = {str(name if name.parts[0] == "leap" else Path("leap", name)) for name in names}
     assert len(files) > 100
     assert files - set(wheel.namelist()) == set()
 
@@ -61,7 +62,7 @@ def test_the_image_installs_extras_that_are_declared() -> None:
 def test_the_image_starts_the_command_as_nobody_special() -> None:
     last = dict(instructions())
     assert last["ENTRYPOINT"] == '["/leap/bin/leap"]'
-    assert PROJECT["project"]["scripts"] == {"leap": "leap:main"}
+    assert PROJECT["project"]["scripts"] == {"leap": "leap.cli:main"}
     uid, gid = last["USER"].split(":")
     assert int(uid) > 0 and int(gid) > 0, "Kubernetes can tell from a number alone that it is not root"
 

@@ -11,10 +11,10 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from schemas.topics import load_topics
-from streams.metrics import TABLE
-from streams.settings import Settings
-from streams.worker_cli import app as workers
+from leap.schemas.topics import load_topics
+from leap.streams.cli.worker import app as workers
+from leap.streams.runtime.metrics import TABLE
+from leap.streams.runtime.settings import Settings
 from tests.deploy.compose import image_environment
 from tests.services import ROOT
 

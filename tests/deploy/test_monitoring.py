@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from streams.metrics import TABLE
+from leap.streams.runtime.metrics import TABLE
 from tests.deploy.compose import services
 from tests.deploy.faults import ALERTS
 from tests.services import ROOT

@@ -19,27 +19,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from predictor.families import family
-from predictor.store import open_store
-from retrainer import edges
-from retrainer.evaluate import scores
-from retrainer.night import Night, Plan
-from retrainer.partitions import Partitions
-from schemas.codec import MAX_DECODED_BYTES, decode, encode
-from schemas.events import THROUGHPUT, DeadLetter, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
-from schemas.hardware import load_catalog
-from schemas.mapping import load_mapping
-from schemas.topics import ATTEMPTS, COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMITTED
-from streams.address import JobEvent
-from streams.backfill import pace, read_table, send
-from streams.embedded import child
-from streams.history_store import HistoryStore
-from streams.kafka import CheckedProducer
-from streams.mapped import Job, in_time_order
-from streams.observations import Key
-from streams.ranges import read_range
-from streams.redis_client import connect
-from streams.settings import Settings
+from leap.predictor.artifacts.open import open_store
+from leap.predictor.features.job_family import family
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.evaluation.lookup_table import scores
+from leap.retrainer.night import connectors as edges
+from leap.retrainer.night.pipeline import Night, Plan
+from leap.schemas.backfill.mapping import load_mapping
+from leap.schemas.codec import MAX_DECODED_BYTES, decode, encode
+from leap.schemas.events import THROUGHPUT, DeadLetter, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
+from leap.schemas.hardware import load_catalog
+from leap.schemas.topics import ATTEMPTS, COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMITTED
+from leap.streams.backfill.row_mapper import Job, in_time_order
+from leap.streams.backfill.sender import pace, read_table, send
+from leap.streams.embedded import child
+from leap.streams.history.store import HistoryStore
+from leap.streams.history.updates import Key
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.partition_key import JobEvent
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.redis_store.client import connect
+from leap.streams.runtime.settings import Settings
 
 USABLE = 17_067
 NIGHT = date(2024, 5, 1)  # between round v3.1 and round v4.0
@@ -193,7 +193,8 @@ def test_mlperf_end_to_end(topics: Settings, jobs: list[Job], tmp_path: Path) ->
         # A night as of a past date, then the next round through the ranking worker.
         partitions = Partitions(Path(settings.partitions))
         night = Night(
-            partitions, open_store(settings.artifacts), load_catalog(), absorb=edges.absorb(settings, partitions),
+            partitions, open_store(settings.artifacts), load_catalog(),
+            absorb=edges.ingest_attempts(settings, partitions),
             announce=edges.announce(settings),
         )  # fmt: skip
         # Rounds lie months apart, and whatever its scores the night promotes.

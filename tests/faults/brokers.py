@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from streams.embedded import free_port
+from leap.streams.embedded import free_port
 from tests.proxy import Proxy
 from tests.services import install_kafka, real_kafka
 

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from predictor.statistics import Statistics
-from schemas.codec import MAX_DECODED_BYTES, decode
-from schemas.events import THROUGHPUT, DeadLetter, JobAttempt, PreferenceList
-from schemas.topics import ATTEMPTS, DEAD_LETTERS, PREFERENCES
-from streams.history_store import HistoryStore
-from streams.observations import Key
-from streams.ranges import read_range
-from streams.redis_client import connect
-from streams.settings import Settings
+from leap.predictor.history.welford import Statistics
+from leap.schemas.codec import MAX_DECODED_BYTES, decode
+from leap.schemas.events import THROUGHPUT, DeadLetter, JobAttempt, PreferenceList
+from leap.schemas.topics import ATTEMPTS, DEAD_LETTERS, PREFERENCES
+from leap.streams.history.store import HistoryStore
+from leap.streams.history.updates import Key
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.redis_store.client import connect
+from leap.streams.runtime.settings import Settings
 from tests.faults import trail
 from tests.faults.lag import Lag, Standing
 from tests.faults.trail import Place

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED
-from streams.kafka import admin_config, consumer_config
-from streams.settings import Settings
-from streams.topics import topic_ids
+from leap.schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED
+from leap.streams.kafka.clients import admin_config, consumer_config
+from leap.streams.kafka.topic_admin import topic_ids
+from leap.streams.runtime.settings import Settings
 from tests.faults.trail import Place
 
 GROUPS = {

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from schemas.events import JobCompleted
+from leap.schemas.events import JobCompleted
 from tests.artifacts import night_over, past
 from tests.faults.brokers import three_brokers
 from tests.faults.fault import Fault

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from predictor.store import LocalStore
-from schemas.events import JobCompleted
-from schemas.topics import load_topics
-from streams.settings import Settings
-from streams.topics import ensure_topics
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.schemas.events import JobCompleted
+from leap.schemas.topics import load_topics
+from leap.streams.kafka.topic_admin import ensure_topics
+from leap.streams.runtime.settings import Settings
 from tests.faults.brokers import Brokers
 from tests.faults.evidence import Evidence, statistics
 from tests.faults.lag import Lag

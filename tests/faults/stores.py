@@ -10,7 +10,7 @@ from pathlib import Path
 
 import redis
 
-from streams.embedded import child, free_port, store_ready
+from leap.streams.embedded import child, free_port, store_ready
 from tests.services import real_redis
 
 NODES = 6

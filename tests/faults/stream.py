@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from schemas.codec import encode
-from schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted, JobSubmitted
-from schemas.topics import COMPLETED, SUBMITTED
-from streams.kafka import CheckedProducer, DeliveryError
-from streams.settings import Settings
+from leap.schemas.codec import encode
+from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted, JobSubmitted
+from leap.schemas.topics import COMPLETED, SUBMITTED
+from leap.streams.kafka.clients import CheckedProducer, DeliveryError
+from leap.streams.runtime.settings import Settings
 from tests.builders import submission
 
 Event = JobSubmitted | JobCompleted

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.embedded import Pair
+from leap.streams.embedded import Pair
 from tests.faults.kinds.storm import STORM
 from tests.faults.run import run, services
 from tests.faults.table import table

@@ -12,12 +12,12 @@ from typing import cast
 import pytest
 from msgspec.structs import replace as replaced
 
-from predictor.families import family
-from predictor.statistics import EMPTY, Statistics, update
-from schemas.codec import encode
-from schemas.events import THROUGHPUT, DeadLetter, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
-from streams.message import Message
-from streams.observations import Key
+from leap.predictor.features.job_family import family
+from leap.predictor.history.welford import EMPTY, Statistics, update
+from leap.schemas.codec import encode
+from leap.schemas.events import THROUGHPUT, DeadLetter, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
+from leap.streams.history.updates import Key
+from leap.streams.kafka.message import Message
 from tests.faults import trail
 from tests.faults.evidence import Evidence
 from tests.faults.lag import Standing

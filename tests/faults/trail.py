@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from streams.message import Message
+from leap.streams.kafka.message import Message
 
 #: Consumer group, topic, its id, and a partition.
 Place = tuple[str, str, str, int]

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from predictor.statistics import Statistics
-from schemas.codec import decode
-from schemas.events import THROUGHPUT, JobCompleted, JobSubmitted
-from streams.observations import Key
+from leap.predictor.history.welford import Statistics
+from leap.schemas.codec import decode
+from leap.schemas.events import THROUGHPUT, JobCompleted, JobSubmitted
+from leap.streams.history.updates import Key
 from tests.faults.evidence import Evidence
 from tests.faults.stream import Event
 

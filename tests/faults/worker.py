@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from unittest.mock import patch
 
-from streams.consume import BatchLoop
-from streams.message import Message
-from streams.worker_cli import app
+from leap.streams.cli.worker import app
+from leap.streams.consumer.batch_loop import BatchLoop
+from leap.streams.kafka.message import Message
 from tests.faults import trail
 
 commit = BatchLoop._commit

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streams.embedded import WATCH
-from streams.settings import Settings
+from leap.streams.embedded import WATCH
+from leap.streams.runtime.settings import Settings
 
 KINDS = ("history", "joiner", "ranking")
 AGAIN_AFTER_S = 0.2

@@ -10,23 +10,23 @@ import msgspec
 import numpy as np
 from onnx import parser
 
-from predictor.graph_check import check
-from predictor.manifest import ArtifactError
-from predictor.manifest import decode as read_manifest
-from predictor.signing import _decode as read_signatures
-from predictor.snapshot import HASHES_FILE, Snapshot
-from predictor.store import read_pointer
-from schemas import codec
-from schemas.codec import Rejected
-from schemas.events import JobSubmitted
-from schemas.expression import Expression
-from schemas.hardware import Catalog, CatalogError, load_catalog
-from schemas.mapping import FOLDER as MAPPINGS
-from schemas.mapping import MappingError, load_mapping
-from schemas.topics import load_topics
-from schemas.yaml_file import YamlError, parse_yaml
-from streams.history_backup import read_backup
-from streams.observations import BUCKETS
+from leap.predictor.artifacts.manifest import ArtifactError
+from leap.predictor.artifacts.manifest import decode as read_manifest
+from leap.predictor.artifacts.signing import _decode as read_signatures
+from leap.predictor.artifacts.store import read_pointer
+from leap.predictor.history.snapshot import HASHES_FILE, Snapshot
+from leap.predictor.models.onnx_validation import check
+from leap.schemas import codec
+from leap.schemas.backfill.expression import Expression
+from leap.schemas.backfill.mapping import FOLDER as MAPPINGS
+from leap.schemas.backfill.mapping import MappingError, load_mapping
+from leap.schemas.codec import Rejected
+from leap.schemas.events import JobSubmitted
+from leap.schemas.hardware import Catalog, CatalogError, load_catalog
+from leap.schemas.safe_yaml import YamlError, parse_yaml
+from leap.schemas.topics import load_topics
+from leap.streams.history.backup import read_backup
+from leap.streams.history.updates import BUCKETS
 from tests.builders import CATALOG
 
 ROOT = Path(__file__).parents[2]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.hardware import CatalogError, load_catalog
-from schemas.mapping import MappingError, load_mapping
-from streams import history_backup
-from streams.history_backup import read_backup
+from leap.schemas.backfill.mapping import MappingError, load_mapping
+from leap.schemas.hardware import CatalogError, load_catalog
+from leap.streams.history import backup as history_backup
+from leap.streams.history.backup import read_backup
 from tests.fuzz.decoders import DECODERS, run
 
 #: What breaks readers of JSON, YAML, arithmetic and archives.

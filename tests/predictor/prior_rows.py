@@ -3,9 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from predictor.jobs import Floats, HardwareTable
-from predictor.kernel import Rows
-from schemas.hardware import load_catalog
+from leap.predictor.features.batch import Floats, HardwareTable, Rows
+from leap.schemas.hardware import load_catalog
 
 TABLE = HardwareTable(load_catalog())
 TYPES = ("V100-SXM-16GB", "A100-SXM-80GB", "H100-SXM-80GB", "B200")

@@ -6,11 +6,11 @@ from typing import Any
 import onnx
 import pytest
 
-from predictor.describe import onnx_flops, torch_trace
-from predictor.describe.config import FAMILIES
-from predictor.describe.graph import Graph
-from predictor.features.architecture import CLASSES, OTHER, operator_class, summary
-from schemas.launch import ModelDefinition, Operator
+from leap.predictor.describe import onnx_flops, torch_trace
+from leap.predictor.describe.builder import Graph
+from leap.predictor.describe.hf_config import FAMILIES
+from leap.predictor.features.architecture import CLASSES, OTHER, operator_class, summary
+from leap.schemas.launch import ModelDefinition, Operator
 
 REDUCTIONS = {schema.name for schema in onnx.defs.get_all_schemas() if schema.name.startswith("Reduce")}
 WITH_FORMULA = {*onnx_flops._FORMULAS, *onnx_flops._NORMS, *onnx_flops._POOLS, *onnx_flops._READS_ALL, *REDUCTIONS}

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from predictor import artifact as artifacts
-from predictor.manifest import ArtifactError
-from predictor.model import GRAPH_FILE
-from predictor.model import load as load_model
-from predictor.snapshot import HASHES_FILE
-from predictor.store import LocalStore
-from schemas.events import THROUGHPUT
+from leap.predictor.artifacts import artifact as artifacts
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.artifacts.manifest import ArtifactError
+from leap.predictor.history.snapshot import HASHES_FILE
+from leap.predictor.models.serving import GRAPH_FILE
+from leap.predictor.models.serving import load as load_model
+from leap.schemas.events import THROUGHPUT
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from predictor.store import LocalStore
-from schemas.events import THROUGHPUT
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.schemas.events import THROUGHPUT
 from tests.artifacts import night_over, past
 from tests.commands import invoke
 

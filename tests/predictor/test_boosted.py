@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from predictor.boosted import BoostedTrees
+from leap.predictor.models.boosted import BoostedTrees
 
 Rows = tuple[NDArray[np.float32], NDArray[np.float64]]
 

@@ -7,12 +7,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from predictor.artifact import Artifact, load
-from predictor.ranking import Policy, rank
-from predictor.store import LocalStore
-from retrainer.training import RANGED, ranges_of
-from schemas.events import THROUGHPUT, JobSubmitted
-from schemas.launch import ModelDefinition, Operator
+from leap.predictor.artifacts.artifact import Artifact, load
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.routing.ranking import Policy, rank
+from leap.retrainer.dataset.training_set import RANGED, ranges_of
+from leap.schemas.events import THROUGHPUT, JobSubmitted
+from leap.schemas.launch import ModelDefinition, Operator
 from tests.artifacts import NIGHT, past
 from tests.builders import MIDNIGHT, submission
 

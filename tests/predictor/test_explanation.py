@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from predictor.explanation import explain
-from schemas.events import ExcludedCandidate, JobCompleted, PreferenceList, RankedCandidate
+from leap.predictor.routing.explain import explain
+from leap.schemas.events import ExcludedCandidate, JobCompleted, PreferenceList, RankedCandidate
 from tests.builders import CATALOG, MIDNIGHT, submission
 
 NOW = datetime(2026, 3, 11, 12, tzinfo=UTC)

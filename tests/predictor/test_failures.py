@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from predictor.features import ratios
-from predictor.jobs import Floats, Jobs
-from predictor.model import GRAPH_FILE
-from predictor.ranking import Policy
-from predictor.router import Router
-from predictor.store import LocalStore
-from schemas.events import THROUGHPUT
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.features import ratios
+from leap.predictor.features.batch import Floats, JobBatch
+from leap.predictor.models.serving import GRAPH_FILE
+from leap.predictor.routing.ranking import Policy
+from leap.predictor.routing.router import Router
+from leap.schemas.events import THROUGHPUT
 from tests.builders import MODEL, submission
 
 NOW = datetime(2026, 3, 11, tzinfo=UTC)
@@ -85,7 +85,7 @@ def test_hardware_that_nobody_knows_is_excluded_and_the_rest_ranked(store: Local
 
 
 def test_features_that_are_missing_are_still_ranked(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(jobs: Jobs) -> Floats:
+    def missing(jobs: JobBatch) -> Floats:
         return np.full((len(jobs), len(ratios.FEATURES)), np.nan)
 
     monkeypatch.setattr(ratios, "features", missing)
@@ -95,7 +95,7 @@ def test_features_that_are_missing_are_still_ranked(store: LocalStore, monkeypat
 
 
 def test_a_bug_in_a_feature(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(jobs: Jobs) -> Floats:
+    def broken(jobs: JobBatch) -> Floats:
         raise IndexError("bug in a feature")
 
     monkeypatch.setattr(ratios, "features", broken)

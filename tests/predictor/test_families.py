@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from predictor import families
-from predictor.families import RULES, family
+from leap.predictor.features import job_family as families
+from leap.predictor.features.job_family import RULES, family
 
 # Names of things: nothing in them belongs to one run.
 THINGS = [

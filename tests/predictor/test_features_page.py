@@ -5,23 +5,25 @@ from pathlib import Path
 
 import numpy as np
 
-from predictor.features import matrix
-from predictor.features.architecture import NAMES, summary
-from predictor.features.page import page
-from predictor.jobs import columns
-from predictor.vocabulary import Vocabulary
-from schemas.launch import ModelDefinition, Operator
+from leap.predictor.features import matrix
+from leap.predictor.features.architecture import NAMES, summary
+from leap.predictor.features.batch import columns
+from leap.predictor.features.markdown import page
+from leap.predictor.features.target_encoding import TargetEncoder
+from leap.schemas.launch import ModelDefinition, Operator
 from tests.builders import MODEL, submission
 
 PAGE = Path(__file__).parents[2] / "docs" / "features.md"
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m predictor.features.page > docs/features.md"
+    assert PAGE.read_text(encoding="utf-8") == page(), (
+        "run: python -m leap.predictor.features.markdown > docs/features.md"
+    )
 
 
 def test_every_column_is_on_the_page_in_its_place() -> None:
-    assert re.findall(r"(?m)^\| `(\w+)` \|", page()) == list(matrix.names(Vocabulary()))
+    assert re.findall(r"(?m)^\| `(\w+)` \|", page()) == list(matrix.names(TargetEncoder()))
 
 
 def test_the_architecture_is_44_values_of_which_a_definition_has_those_that_apply() -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper, parser
 
-from predictor import graph
-from predictor.graph import Graph
+from leap.predictor.models import onnx_model as graph
+from leap.predictor.models.onnx_model import Graph
 
 SUM = """
 <ir_version: 10, opset_import: ["" : 18]>

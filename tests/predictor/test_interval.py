@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from predictor.interval import Floats, Interval, calibrate
+from leap.predictor.models.conformal import Floats, Interval, calibrate
 
 
 def test_the_quantile_is_that_of_a_finite_sample() -> None:

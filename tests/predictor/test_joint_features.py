@@ -6,9 +6,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from predictor.features import hardware, ratios
-from predictor.jobs import HardwareTable, columns
-from schemas.launch import LaunchConfig
+from leap.predictor.features import hardware, ratios
+from leap.predictor.features.batch import HardwareTable, columns
+from leap.schemas.launch import LaunchConfig
 from tests.builders import CATALOG, MODEL, submission
 
 CONFIG = LaunchConfig(

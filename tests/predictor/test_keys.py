@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictor.jobs import columns
-from predictor.keys import COLUMNS, Keys, configurations, gather
+from leap.predictor.features.batch import columns
+from leap.predictor.history.hash_index import COLUMNS, Keys, configurations, gather
 from tests.builders import submission
 
 ROWS: dict[str, Any] = {

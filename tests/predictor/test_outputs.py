@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictor import outputs
-from schemas.events import PreferenceList, RankedCandidate
+from leap.predictor.routing import schedulers as outputs
+from leap.schemas.events import PreferenceList, RankedCandidate
 
 
 def answer(scores: dict[str, float], pinned: str | None = None, shadow: bool = False) -> PreferenceList:

@@ -5,10 +5,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictor.jobs import HardwareTable, columns
-from predictor.placement import NOT_EFFICIENT, REASONS, Goal, Placement, order, place
-from schemas.hardware import Catalog, Hardware
-from schemas.launch import LaunchConfig, ModelDefinition, Operator
+from leap.predictor.features.batch import HardwareTable, columns
+from leap.predictor.routing.placement import NOT_EFFICIENT, REASONS, Goal, Placement, order, place
+from leap.schemas.hardware import Catalog, Hardware
+from leap.schemas.launch import LaunchConfig, ModelDefinition, Operator
 from tests.builders import CATALOG, submission
 
 TABLE = HardwareTable(CATALOG)

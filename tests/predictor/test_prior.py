@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from predictor.jobs import Floats
-from predictor.kernel import Kernel, Points
-from predictor.prior import OUTSIDE
-from predictor.prior_fit import MOST_OF_A_MODEL, StructuredPrior, _sample
-from predictor.structured_fit import StructuredRecipe, fold_of
-from predictor.terms import Term, kernel_of, terms
-from predictor.units import Units, aggregate, codes, grouped_median
+from leap.predictor.features.batch import Floats
+from leap.predictor.models.structured.estimator import StructuredRecipe, fold_of
+from leap.predictor.models.structured.gp_prior import OUTSIDE
+from leap.predictor.models.structured.gp_prior_estimator import MOST_OF_A_MODEL, StructuredPrior, _sample
+from leap.predictor.models.structured.kernel import Inputs, Kernel
+from leap.predictor.models.structured.kernel_terms import Term, kernel_of, terms
+from leap.predictor.models.structured.replicates import Replicates, aggregate_replicates, group_codes, grouped_median
 from tests.predictor.prior_rows import SPEED, TABLE, attempts
 
 
@@ -19,7 +19,7 @@ def test_posterior_equals_a_dense_gaussian_process() -> None:
     kernel, shared = prior.prior_.kernel, prior.prior_.shared
     units = prior.units_
 
-    def covariance(a: Points, b: Points) -> Floats:
+    def covariance(a: Inputs, b: Inputs) -> Floats:
         same = a.model[:, None] == b.model[None, :]
         return np.asarray(shared(a) @ shared(b).T + np.where(same, kernel(a, b), 0.0))
 
@@ -87,8 +87,8 @@ def test_hundreds_of_model_types_and_a_number_that_nobody_states() -> None:
 
 def test_variances_are_learned_from_so_many_of_a_model_type() -> None:
     model = np.repeat([0, 1, 2], [3000, 700, 5])
-    points = Points(model, np.zeros(len(model), dtype=np.intp), np.zeros((len(model), 5)))
-    chosen = _sample(Units(points, np.zeros(len(model)), np.ones(len(model)), np.arange(len(model))), 4000)
+    points = Inputs(model, np.zeros(len(model), dtype=np.intp), np.zeros((len(model), 5)))
+    chosen = _sample(Replicates(points, np.zeros(len(model)), np.ones(len(model)), np.arange(len(model))), 4000)
     assert np.bincount(model[chosen]).tolist() == [MOST_OF_A_MODEL, 700, 5]
 
 
@@ -105,9 +105,9 @@ def test_out_of_fold_prior_does_not_see_its_family() -> None:
 
 
 def test_one_row_per_configuration() -> None:
-    points = Points(np.array([0, 0, 0, 1]), np.array([2, 2, 2, 2]), np.zeros((4, 5)))
+    points = Inputs(np.array([0, 0, 0, 1]), np.array([2, 2, 2, 2]), np.zeros((4, 5)))
     points.x[:, 4] = np.array([0.0, 0.4, 25.0, 0.0]) / 365.25
-    units = aggregate(points, np.array([1.0, 2.0, 5.0, 7.0]))
+    units = aggregate_replicates(points, np.array([1.0, 2.0, 5.0, 7.0]))
     assert units.count.tolist() == [1.0, 2.0, 1.0]
     assert units.y[units.of_row].tolist() == [1.5, 1.5, 5.0, 7.0]
 
@@ -116,7 +116,7 @@ def test_medians_and_codes() -> None:
     np.testing.assert_array_equal(
         grouped_median(np.array([2, 0, 2, 2, 0]), np.array([9.0, 1.0, 5.0, 6.0, 2.0]), 3), [1.5, np.nan, 6.0]
     )
-    assert codes(np.array(["b", "a", "b"]), np.array([1.0, 1.0, 2.0])).tolist() == [1, 0, 2]
+    assert group_codes(np.array(["b", "a", "b"]), np.array([1.0, 1.0, 2.0])).tolist() == [1, 0, 2]
 
 
 def test_kernel_is_what_its_terms_say() -> None:
@@ -125,8 +125,8 @@ def test_kernel_is_what_its_terms_say() -> None:
     tables = {"same": np.eye(3), "any": np.ones((3, 3))}
     centre = np.array([0.0, 0.0, 0.0, 0.0, 1.0])
     kernel, shared = kernel_of(chosen, np.array([0.5, 0.25, 4.0]), tables, columns, centre)
-    a = Points(np.array([0]), np.array([1]), np.array([[1.0, 0.0, 0.0, 0.0, 3.0]]))
-    b = Points(np.array([0, 0]), np.array([1, 0]), np.array([[2.0, 0, 0, 0, 2.0], [2.0, 0, 0, 0, 1.0]]))
+    a = Inputs(np.array([0]), np.array([1]), np.array([[1.0, 0.0, 0.0, 0.0, 3.0]]))
+    b = Inputs(np.array([0, 0]), np.array([1, 0]), np.array([[2.0, 0, 0, 0, 2.0], [2.0, 0, 0, 0, 1.0]]))
     decayed = (1 + np.sqrt(3) / 2) * np.exp(-np.sqrt(3) / 2)  # at a distance of 1 with a length of 2
     np.testing.assert_allclose(kernel(a, b), [[0.5 * decayed + 0.25 * 2 * 1, 0.0]])
     np.testing.assert_allclose(kernel.diagonal(a), [0.5 + 0.25 * 4])
@@ -138,7 +138,7 @@ def test_candidates_of_one_job_have_the_covariance_that_each_has_alone() -> None
     rows, y = attempts(150, models=1)
     prior = StructuredPrior(TABLE, steps=0, variances=np.full(len(terms(())) + 2, 0.1)).fit(rows, y)
     kernel, points = prior.prior_.kernel, prior.units_.points
-    candidates = Points(points.model[:4], np.arange(4) % len(TABLE.names), points.x[[5, 5, 5, 5]])
+    candidates = Inputs(points.model[:4], np.arange(4) % len(TABLE.names), points.x[[5, 5, 5, 5]])
     alone = np.vstack([kernel(candidates.take(slice(row, row + 1)), points) for row in range(4)])
     np.testing.assert_allclose(kernel(candidates, points), alone, rtol=1e-12)
     np.testing.assert_allclose(kernel.diagonal(points), np.diag(kernel(points, points)), rtol=1e-12)

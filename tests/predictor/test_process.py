@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictor import process_fit
-from predictor.jobs import Floats
-from predictor.kernel import Rows
-from predictor.keys import Keys
-from predictor.process import FADING_DAYS, FamilyProcess, Variances
-from predictor.process_fit import condition, learn_process
+from leap.predictor.features.batch import Floats, Rows
+from leap.predictor.history.hash_index import Keys
+from leap.predictor.models.structured import family_effects_estimator as process_fit
+from leap.predictor.models.structured.family_effects import FADING_DAYS, FamilyEffects, FamilyVarianceComponents
+from leap.predictor.models.structured.family_effects_estimator import fit_variance_components, posterior
 
-VARIANCES = Variances(family=0.2, hardware=0.05, configuration=0.04, both=0.02, fading=0.03, noise=0.01)
+VARIANCES = FamilyVarianceComponents(family=0.2, hardware=0.05, configuration=0.04, both=0.02, fading=0.03, noise=0.01)
 
 
 def attempts(count: int, families: int, seed: int = 0, days: int = 20) -> Rows:
@@ -27,7 +26,7 @@ def attempts(count: int, families: int, seed: int = 0, days: int = 20) -> Rows:
     }
 
 
-def covariance(a: Rows, b: Rows, variances: Variances = VARIANCES) -> Floats:
+def covariance(a: Rows, b: Rows, variances: FamilyVarianceComponents = VARIANCES) -> Floats:
     """Straight from the definition."""
     same = {name: np.asarray(a[name])[:, None] == np.asarray(b[name])[None, :] for name in a}
     family, hardware, config = same["family"], same["hardware_type"], same["configuration"]
@@ -44,7 +43,7 @@ def test_the_mean_is_that_of_a_dense_process(monkeypatch: pytest.MonkeyPatch) ->
     y = np.random.default_rng(1).normal(0, 0.4, 60)
     asked = {**attempts(40, families=5, seed=2), "day": np.full(40, 61.5)}
     expected = covariance(asked, rows) @ np.linalg.solve(covariance(rows, rows) + VARIANCES.noise * np.eye(60), y)
-    mean, variance, known = condition(rows, y, VARIANCES).at(asked, Keys(asked))
+    mean, variance, known = posterior(rows, y, VARIANCES).at(asked, Keys(asked))
     np.testing.assert_allclose(mean, expected, atol=1e-6)
     unknown = ~np.isin(asked["family"], rows["family"])
     assert unknown.any()
@@ -57,7 +56,7 @@ def test_the_mean_is_that_of_a_dense_process(monkeypatch: pytest.MonkeyPatch) ->
 @given(st.lists(st.floats(1e-3, 1.0), min_size=6, max_size=6))
 def test_a_family_without_attempts_is_not_known_whatever_the_variances(variances: list[float]) -> None:
     rows, other = attempts(5, families=1), {**attempts(5, families=1), "family": np.array(["another"] * 5)}
-    process = condition(rows, np.full(5, 0.3), Variances(*variances))
+    process = posterior(rows, np.full(5, 0.3), FamilyVarianceComponents(*variances))
     assert process.at(rows, Keys(rows))[2].tolist() == [True] * 5
     assert process.at(other, Keys(other))[2].tolist() == [False] * 5
 
@@ -65,10 +64,10 @@ def test_a_family_without_attempts_is_not_known_whatever_the_variances(variances
 def test_repeats_of_one_day_are_their_median() -> None:
     rows = {"family": np.array(["f"] * 5), "hardware_type": np.array(["h"] * 5), "day": np.full(5, 3.0)}
     asked = {name: column[:1] for name, column in rows.items()}
-    once, *_ = condition({name: column[:1] for name, column in rows.items()}, np.array([0.3]), VARIANCES).at(
+    once, *_ = posterior({name: column[:1] for name, column in rows.items()}, np.array([0.3]), VARIANCES).at(
         asked, Keys(asked)
     )
-    five, *_ = condition(rows, np.array([0.3, 0.3, 0.3, -5.0, 0.3]), VARIANCES).at(asked, Keys(asked))
+    five, *_ = posterior(rows, np.array([0.3, 0.3, 0.3, -5.0, 0.3]), VARIANCES).at(asked, Keys(asked))
     assert 0 < once[0] < five[0] < 0.3
 
 
@@ -76,9 +75,9 @@ def test_one_slow_run_does_not_bend_a_family() -> None:
     rows = {"family": np.array(["f"] * 12), "hardware_type": np.array(["h"] * 12), "day": np.arange(12.0)}
     y = np.full(12, 0.2)
     asked = {name: column[-1:] for name, column in rows.items()}
-    calm, *_ = condition(rows, y, VARIANCES).at(asked, Keys(asked))
+    calm, *_ = posterior(rows, y, VARIANCES).at(asked, Keys(asked))
     y[-1] = -2.0
-    slow, *_ = condition(rows, y, VARIANCES).at(asked, Keys(asked))
+    slow, *_ = posterior(rows, y, VARIANCES).at(asked, Keys(asked))
     assert abs(slow[0] - calm[0]) < 0.05
 
 
@@ -86,29 +85,29 @@ def test_variances_are_learned_from_families() -> None:
     rows = attempts(3000, families=100, seed=3, days=30)
     total = covariance(rows, rows) + VARIANCES.noise * np.eye(3000)
     y = np.linalg.cholesky(total) @ np.random.default_rng(4).standard_normal(3000)
-    learned = learn_process(rows, y)
+    learned = fit_variance_components(rows, y)
     for found, made in zip(astuple(learned), astuple(VARIANCES), strict=True):
         assert 0.4 * made < found < 2.5 * made
 
 
 def test_too_few_attempts_teach_nothing() -> None:
-    assert learn_process(attempts(10, families=5), np.zeros(10)) == Variances()
+    assert fit_variance_components(attempts(10, families=5), np.zeros(10)) == FamilyVarianceComponents()
 
 
 def test_a_missing_family_or_measurement_is_left_out() -> None:
     rows = {**attempts(4, families=1), "family": np.array(["", "f", "f", ""])}
-    process = condition(rows, np.array([1.0, np.nan, 0.5, 1.0]), VARIANCES)
+    process = posterior(rows, np.array([1.0, np.nan, 0.5, 1.0]), VARIANCES)
     assert len(process.hashes[0]) == 1
     assert process.at(rows, Keys(rows))[0][[0, 3]].tolist() == [0.0, 0.0]
-    empty = condition(rows, np.full(4, np.nan), VARIANCES)
+    empty = posterior(rows, np.full(4, np.nan), VARIANCES)
     assert empty.at(rows, Keys(rows))[0].tolist() == [0.0] * 4
 
 
 @given(st.integers(0, 2**31), st.integers(0, 30))
 def test_arrays_give_the_process_back(seed: int, count: int) -> None:
     rows = attempts(count, families=3, seed=seed)
-    process = condition(rows, np.random.default_rng(seed).normal(size=count), replace(VARIANCES, noise=0.5))
-    again = FamilyProcess.from_arrays(process.arrays())
+    process = posterior(rows, np.random.default_rng(seed).normal(size=count), replace(VARIANCES, noise=0.5))
+    again = FamilyEffects.from_arrays(process.arrays())
     asked = attempts(9, families=4, seed=seed + 1)
     for found, expected in zip(again.at(asked, Keys(asked)), process.at(asked, Keys(asked)), strict=True):
         np.testing.assert_array_equal(found, expected)

@@ -7,10 +7,10 @@ import yaml
 from typer import Typer
 from typer.testing import CliRunner
 
-from predictor.cli import rank
-from predictor.store import LocalStore
-from schemas.codec import decode, encode
-from schemas.events import PreferenceList
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.cli.artifact import rank
+from leap.schemas.codec import decode, encode
+from leap.schemas.events import PreferenceList
 from tests.builders import submission
 
 app = Typer()

@@ -12,19 +12,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from predictor import artifact as artifacts
-from predictor import ranking
-from predictor import router as router_module
-from predictor.artifact import Artifact
-from predictor.graph import Graph
-from predictor.manifest import ArtifactError
-from predictor.model import TreesModel
-from predictor.ranking import Policy
-from predictor.router import Router
-from predictor.store import LocalStore, Pointer
-from predictor.switches import Switch, Switches
-from schemas.codec import decode, encode
-from schemas.events import THROUGHPUT, JobSubmitted, PreferenceList
+from leap.predictor.artifacts import artifact as artifacts
+from leap.predictor.artifacts.artifact import Artifact
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.artifacts.manifest import ArtifactError
+from leap.predictor.artifacts.store import Pointer
+from leap.predictor.models.onnx_model import Graph
+from leap.predictor.models.serving import TreesModel
+from leap.predictor.routing import ranking
+from leap.predictor.routing import router as router_module
+from leap.predictor.routing.ranking import Policy
+from leap.predictor.routing.rollout import Switch, Switches
+from leap.predictor.routing.router import Router
+from leap.schemas.codec import decode, encode
+from leap.schemas.events import THROUGHPUT, JobSubmitted, PreferenceList
 from tests.builders import MIDNIGHT, MODEL, submission
 
 NOW = datetime(2026, 3, 11, tzinfo=UTC)

@@ -12,12 +12,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from predictor import artifact as artifacts
-from predictor.manifest import ArtifactError
-from predictor.router import Router
-from predictor.signing import FILE, KeyFileError, SigningKey, TrustedKeys
-from predictor.store import ArtifactStore, LocalStore, Pointer, open_store
-from schemas.events import THROUGHPUT
+from leap.predictor.artifacts import artifact as artifacts
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.artifacts.manifest import ArtifactError
+from leap.predictor.artifacts.open import open_store
+from leap.predictor.artifacts.signing import FILE, KeyFileError, SigningKey, TrustedKeys
+from leap.predictor.artifacts.store import ArtifactStore, Pointer
+from leap.predictor.routing.router import Router
+from leap.schemas.events import THROUGHPUT
 from tests.builders import submission
 from tests.commands import invoke
 
@@ -189,7 +191,7 @@ def test_without_the_package_it_says_what_to_install(keys: Keys) -> None:
     _, public = keys("night")
     program = (
         "import sys; sys.modules['cryptography'] = None; import importlib.util as u; u.find_spec = lambda name: None\n"
-        "from predictor.store import open_store\n"
+        "from leap.predictor.artifacts.open import open_store\n"
         f"open_store('x', trusted_keys={str(public)!r})"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictor.snapshot import HASHES_FILE, STATISTICS_FILE, Snapshot, key_hash
+from leap.predictor.history.snapshot import HASHES_FILE, STATISTICS_FILE, Snapshot, key_hash
 
 ROW = np.array([3.0, 5.5, 0.5, 6.0, 20000.0])
 

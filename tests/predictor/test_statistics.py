@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictor.statistics import EMPTY, MAX_VALUE, Statistics, merge, of, update
+from leap.predictor.history.welford import EMPTY, MAX_VALUE, Statistics, merge, of, update
 
 EPSILON = float(np.finfo(np.float64).eps)
 TINY = 1e-300  # below it squares vanish

@@ -11,11 +11,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from predictor import artifact as artifacts
-from predictor.manifest import ArtifactError
-from predictor.remote_store import RemoteStore
-from predictor.store import ArtifactStore, LocalStore, Pointer, PointerMoved, open_store, prune
-from schemas.events import THROUGHPUT
+from leap.predictor.artifacts import artifact as artifacts
+from leap.predictor.artifacts.fsspec_store import RemoteStore
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.artifacts.manifest import ArtifactError
+from leap.predictor.artifacts.open import open_store
+from leap.predictor.artifacts.store import ArtifactStore, Pointer, PointerMoved, prune
+from leap.schemas.events import THROUGHPUT
 
 MakeStore = Callable[[], ArtifactStore]
 

@@ -6,16 +6,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from predictor.experts import LEVELS, STATISTICS, ExactHistory
-from predictor.gate import FAMILY_HISTORY, Gate, evidence, trust
-from predictor.gate_fit import UNTAUGHT, Rehearsal, fit_gate
-from predictor.jobs import Floats, columns, strings
-from predictor.kernel import BATCH, Rows, take
-from predictor.keys import Keys
-from predictor.prior import OUTSIDE, SIMILAR_JOBS, SPECIFICATION_ONLY, Prior
-from predictor.structured import Structured, rows_of
-from predictor.structured_fit import StructuredRecipe
-from retrainer.chain import ChainOfMedians
+from leap.predictor.features.batch import Floats, Rows, columns, strings, take
+from leap.predictor.history.hash_index import Keys
+from leap.predictor.models.structured.estimator import StructuredRecipe
+from leap.predictor.models.structured.exact_history import LEVELS, STATISTICS, ExactHistory
+from leap.predictor.models.structured.gating import FAMILY_HISTORY, Gate, gating_features, gating_weights
+from leap.predictor.models.structured.gating_estimator import PRIOR_GATE, OutOfSamplePredictions, fit_gate
+from leap.predictor.models.structured.gp_prior import OUTSIDE, SIMILAR_JOBS, SPECIFICATION_ONLY, Prior
+from leap.predictor.models.structured.kernel import BATCH
+from leap.predictor.models.structured.model import Structured, rows_of
+from leap.retrainer.evaluation.median_chain import ChainOfMedians
 from tests.builders import MODEL, submission
 from tests.predictor.prior_rows import TABLE, attempts
 
@@ -166,14 +166,14 @@ def test_the_gate_learns_whom_to_trust(fitted: tuple[StructuredRecipe, Rows, Flo
             estimate.prior.basis,
             estimate.prior.outside,
         )
-        gate = fit_gate(Rehearsal(prior, history, y))
-        weight = trust(evidence(prior, history), gate.intercept, gate.slope)
+        gate = fit_gate(OutOfSamplePredictions(prior, history, y))
+        weight = gating_weights(gating_features(prior, history), gate.intercept, gate.slope)
         assert (weight[:, 0].mean() < 0.5) == history_wins
         assert isinstance(gate, Gate)
 
 
 def test_a_gate_without_rehearsal_stays_as_it_is() -> None:
-    assert fit_gate(Rehearsal.empty()) is UNTAUGHT
+    assert fit_gate(OutOfSamplePredictions.empty()) is PRIOR_GATE
 
 
 def test_a_second_fit_starts_from_the_first() -> None:
@@ -198,8 +198,7 @@ def test_serving_needs_no_scikit_learn() -> None:
     import subprocess
     import sys
 
-    code = (
-        "import sys, predictor.structured; sys.exit(any(m.split('.')[0] in ('sklearn', 'scipy') for m in sys.modules))"
-    )
+    code = "import sys, leap.predictor.models.structured.model; "
+    code += "sys.exit(any(m.split('.')[0] in ('sklearn', 'scipy') for m in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    assert Prior.__module__ == "predictor.prior"
+    assert Prior.__module__ == "leap.predictor.models.structured.gp_prior"

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictor.switches import Switch, Switches
+from leap.predictor.routing.rollout import Switch, Switches
 
 
 def test_a_model_type_has_its_own_switch_or_the_default() -> None:

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from predictor.jobs import Floats
-from predictor.kernel import COLUMNS, Points
-from predictor.noise import reweighted
-from predictor.terms import Term, kernel_of
-from predictor.units import Units
-from predictor.variances import _Likelihood, learn
+from leap.predictor.features.batch import Floats
+from leap.predictor.models.structured.kernel import COLUMNS, Inputs
+from leap.predictor.models.structured.kernel_terms import Term, kernel_of
+from leap.predictor.models.structured.marginal_likelihood import _Likelihood, learn
+from leap.predictor.models.structured.replicates import Replicates
+from leap.predictor.models.structured.student_t_noise import student_t_reweight
 
 TABLES: dict[str, Floats] = {
     "any": np.ones((4, 4)),
@@ -26,16 +26,16 @@ VARIANCES = np.array([0.3, 0.2, 0.05, 1.5, 0.4, 0.01, 0.02])
 CENTRE = np.zeros(len(COLUMNS))
 
 
-def units(count: int, models: int, seed: int = 0) -> Units:
+def units(count: int, models: int, seed: int = 0) -> Replicates:
     rng = np.random.default_rng(seed)
-    points = Points(rng.integers(models, size=count), rng.integers(4, size=count), rng.normal(size=(count, 5)))
+    points = Inputs(rng.integers(models, size=count), rng.integers(4, size=count), rng.normal(size=(count, 5)))
     repeats = rng.integers(1, 6, size=count).astype(float)
-    made = Units(points, np.zeros(count), repeats, np.arange(count))
+    made = Replicates(points, np.zeros(count), repeats, np.arange(count))
     root = np.linalg.cholesky(dense(made, VARIANCES))
-    return Units(points, root @ rng.standard_normal(count), repeats, np.arange(count))
+    return Replicates(points, root @ rng.standard_normal(count), repeats, np.arange(count))
 
 
-def dense(made: Units, variances: Floats) -> Floats:
+def dense(made: Replicates, variances: Floats) -> Floats:
     kernel, shared = kernel_of(CHOSEN, variances, TABLES, COLUMNS, CENTRE)
     points, features = made.points, shared(made.points)
     own = kernel(points, points) * (points.model[:, None] == points.model)
@@ -66,10 +66,10 @@ def test_variances_that_made_the_rows_are_found() -> None:
 def test_far_off_measurements_do_not_raise_the_noise() -> None:
     made = units(600, models=10)
     spoilt = np.where(np.arange(600) % 40 == 0, made.y + 3.0, made.y)
-    found = learn(CHOSEN, TABLES, COLUMNS, CENTRE, Units(made.points, spoilt, made.count, made.of_row), None, 40)
+    found = learn(CHOSEN, TABLES, COLUMNS, CENTRE, Replicates(made.points, spoilt, made.count, made.of_row), None, 40)
     assert found[-2:].sum() < 3 * VARIANCES[-2:].sum()  # by least squares it would be 10 times as much
 
 
 def test_noise_grows_with_what_is_far_off_only() -> None:
-    found = reweighted(np.full(3, 0.01), np.array([0.0, 0.01, 1.0]))
+    found = student_t_reweight(np.full(3, 0.01), np.array([0.0, 0.01, 1.0]))
     np.testing.assert_allclose(found, [0.0075, 0.01, 0.2575])

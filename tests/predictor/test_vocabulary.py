@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from predictor.features import architecture
-from predictor.jobs import NAMES, NUMBERS, Floats, HardwareTable, Jobs, strings
-from predictor.vocabulary import MAX_CODES, MIN_ROWS, Vocabulary, learn
+from leap.predictor.features import architecture
+from leap.predictor.features.batch import NAMES, NUMBERS, Floats, HardwareTable, JobBatch, strings
+from leap.predictor.features.target_encoding import MAX_CODES, MIN_ROWS, TargetEncoder, fit
 from tests.builders import CATALOG
 
 TABLE = HardwareTable(CATALOG)
@@ -19,10 +19,10 @@ def jobs_of(
     extra: Sequence[Mapping[str, float | str]] | None = None,
     optimizer: Sequence[str | None] | None = None,
     model_type: list[str] | None = None,
-) -> Jobs:
+) -> JobBatch:
     names = np.full((count, len(NAMES)), None, dtype=object)
     names[:, NAMES.index("optimizer")] = optimizer
-    return Jobs(
+    return JobBatch(
         model_type=strings(model_type or ["m"] * count),
         family=strings(["f"] * count),
         submitted_at=np.zeros(count),
@@ -33,9 +33,9 @@ def jobs_of(
     )
 
 
-def learned(jobs: Jobs, y: Floats | None = None) -> Vocabulary:
+def learned(jobs: JobBatch, y: Floats | None = None) -> TargetEncoder:
     y = np.arange(len(jobs), dtype=float) if y is None else y
-    return learn(jobs, TABLE, np.zeros(len(jobs), np.intp), y)
+    return fit(jobs, TABLE, np.zeros(len(jobs), np.intp), y)
 
 
 def test_a_run_id_is_no_feature_and_takes_no_place() -> None:

@@ -8,12 +8,13 @@ from typing import Any
 
 import structlog
 
-from predictor.store import ArtifactStore, LocalStore
-from retrainer import publish
-from retrainer.night import Night, Plan
-from retrainer.partitions import Partitions
-from retrainer.publish import Production
-from retrainer.schedule import alone
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.artifacts.store import ArtifactStore
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.night import publish
+from leap.retrainer.night.pipeline import Night, Plan
+from leap.retrainer.night.publish import Production
+from leap.retrainer.night.schedule import night_lock
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG
 
@@ -40,7 +41,7 @@ def run(root: Path, point: str, signal: int) -> None:
         publish.move = before_move
     partitions = Partitions(root / "partitions")
     night = Night(partitions, LocalStore(root / "artifacts"), CATALOG, absorb=lambda: partitions.absorb(past()))
-    with alone(partitions.root):
+    with night_lock(partitions.root):
         night.run(PLAN)
 
 

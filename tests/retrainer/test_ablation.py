@@ -15,21 +15,21 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from predictor.features.history import SECONDS_PER_DAY
-from predictor.model import Prediction
-from retrainer.ablation.cli import ablate
-from retrainer.ablation.comparison import Comparison
-from retrainer.ablation.families import FAMILIES
-from retrainer.ablation.family import Context
-from retrainer.ablation.handover import handovers
-from retrainer.ablation.importance import importance
-from retrainer.ablation.measure import RESULTS, Run, measure, measure_all, read
-from retrainer.ablation.problem import INPUTS, FleetSource, Problem, TableSource
-from retrainer.ablation.removal import losses
-from retrainer.ablation.table import as_figure, as_text, lines
-from retrainer.ablation.truth import Truth
-from retrainer.table import ARCHITECTURE
-from retrainer.training import Data
+from leap.predictor.features.history import SECONDS_PER_DAY
+from leap.predictor.models.serving import Prediction
+from leap.retrainer.ablation.candidate import Context
+from leap.retrainer.ablation.candidates import FAMILIES
+from leap.retrainer.ablation.held_out import Truth
+from leap.retrainer.ablation.leave_group_out import losses
+from leap.retrainer.ablation.permutation_importance import importance
+from leap.retrainer.ablation.problem import INPUTS, FleetSource, Problem, TableSource
+from leap.retrainer.ablation.results_table import as_figure, as_text, lines
+from leap.retrainer.ablation.run import RESULTS, Run, measure, measure_all, read
+from leap.retrainer.ablation.summary import Comparison
+from leap.retrainer.ablation.unseen_graphs import handovers
+from leap.retrainer.cli.ablate import ablate
+from leap.retrainer.dataset.feature_table import ARCHITECTURE
+from leap.retrainer.dataset.training_set import TrainingSet
 
 SOURCE = FleetSource(days=5, per_day=150)
 
@@ -106,10 +106,10 @@ def test_importance_is_what_an_input_is_worth(problem: Problem) -> None:
     class Hosts:
         """Right for attempts that have as many hosts as they have, and wrong for all that exchanged them."""
 
-        def fit(self, training: Data) -> None:
+        def fit(self, training: TrainingSet) -> None:
             self.hosts = dict(zip(training.rows["attempt_id"], training.pairs.jobs.number("num_trainers"), strict=True))
 
-        def predict(self, data: Data) -> Prediction:
+        def predict(self, data: TrainingSet) -> Prediction:
             own = data.rows["attempt_id"].map(self.hosts).to_numpy() == data.pairs.jobs.number("num_trainers")
             return Prediction(np.where(own, data.y, data.y + 1))
 
@@ -173,7 +173,7 @@ def test_a_fit_does_not_outlive_a_command_that_was_killed() -> None:
 import os, signal
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from retrainer.ablation.process import end_with_parent
+from leap.retrainer.bench.resource_meter import end_with_parent
 with ProcessPoolExecutor(1, get_context("spawn"), initializer=end_with_parent) as process:
     print(process.submit(os.getpid).result(), flush=True)
     process.submit(signal.pause).result()

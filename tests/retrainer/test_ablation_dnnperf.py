@@ -6,11 +6,12 @@ import jax
 import numpy as np
 import pytest
 
-from retrainer.ablation import dnnperf, networks
-from retrainer.ablation.dnnperf import DNNPerf, attention, embed, graph_network
-from retrainer.ablation.operator_graph import MAX_NODES, graphs
-from retrainer.ablation.problem import FleetSource
-from schemas.launch import ModelDefinition, Operator
+from leap.retrainer.ablation.neural import dnnperf
+from leap.retrainer.ablation.neural import training as networks
+from leap.retrainer.ablation.neural.dnnperf import DNNPerf, attention, embed, graph_network
+from leap.retrainer.ablation.neural.operator_graph import MAX_NODES, graphs
+from leap.retrainer.ablation.problem import FleetSource
+from leap.schemas.launch import ModelDefinition, Operator
 from tests.builders import MODEL
 
 

@@ -9,10 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrainer.ablation.generative import EXAMPLES, TASK, Answered, Generative, key, load, parsed, prompt, written
-from retrainer.ablation.problem import FleetSource, Problem
-from retrainer.ablation.similar import MISMATCH, Neighbours
-from retrainer.ablation.text import texts
+from leap.retrainer.ablation.problem import FleetSource, Problem
+from leap.retrainer.ablation.text.few_shot_llm import (
+    EXAMPLES,
+    TASK,
+    Answered,
+    Generative,
+    key,
+    load,
+    parsed,
+    prompt,
+    written,
+)
+from leap.retrainer.ablation.text.nearest_neighbours import MISMATCH, Neighbours
+from leap.retrainer.ablation.text.serialization import texts
 
 
 def words(text: str) -> int:

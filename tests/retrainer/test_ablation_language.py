@@ -13,13 +13,13 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from predictor.features.matrix import Matrix
-from retrainer.ablation import networks
-from retrainer.ablation.encoder import load
-from retrainer.ablation.generative import load as load_generator
-from retrainer.ablation.language import TextNetwork, TextTrees
-from retrainer.ablation.problem import FleetSource, Problem
-from retrainer.ablation.text import texts
+from leap.predictor.features.matrix import Matrix
+from leap.retrainer.ablation.neural import training as networks
+from leap.retrainer.ablation.problem import FleetSource, Problem
+from leap.retrainer.ablation.text.encoder_models import TextNetwork, TextTrees
+from leap.retrainer.ablation.text.few_shot_llm import load as load_generator
+from leap.retrainer.ablation.text.frozen_encoder import load
+from leap.retrainer.ablation.text.serialization import texts
 
 WIDTH, INNER, LAYERS, HEADS, POSITIONS = 8, 16, 2, 2, 128
 WORDS = ("[UNK]", "hardware", "model", "job", "batch", "size", "64", "H100", "dlrm", ";")

@@ -7,12 +7,12 @@ from typing import ClassVar, Self
 import numpy as np
 import pytest
 
-from predictor.features.matrix import Matrix
-from predictor.jobs import Floats
-from retrainer.ablation import tabpfn
-from retrainer.ablation.problem import FleetSource, Problem
-from retrainer.ablation.similar import Neighbours, grouped
-from retrainer.ablation.tabpfn import InContext, load
+from leap.predictor.features.batch import Floats
+from leap.predictor.features.matrix import Matrix
+from leap.retrainer.ablation.problem import FleetSource, Problem
+from leap.retrainer.ablation.text import tabpfn
+from leap.retrainer.ablation.text.nearest_neighbours import Neighbours, grouped
+from leap.retrainer.ablation.text.tabpfn import InContext, load
 
 
 class NearestRow:

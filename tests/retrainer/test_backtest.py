@@ -9,14 +9,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from predictor.jobs import Floats
-from predictor.kernel import Rows
-from retrainer.backtest import Backtest, rows_of_jobs, rows_of_table, seen, summary, walk
-from retrainer.backtest_cli import backtest
-from retrainer.chain import ChainOfMedians
-from retrainer.partitions import Partitions
-from retrainer.table import frame
-from schemas.events import JobAllocated
+from leap.predictor.features.batch import Floats, Rows
+from leap.retrainer.cli.backtest import backtest
+from leap.retrainer.dataset.feature_table import frame
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.evaluation.backtest import Backtest, rows_of_jobs, rows_of_table, seen, summary, walk
+from leap.retrainer.evaluation.median_chain import ChainOfMedians
+from leap.schemas.events import JobAllocated
 from tests.artifacts import past
 from tests.builders import MIDNIGHT
 

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from retrainer import carried
-from retrainer.carried import Carried
-from retrainer.partitions import Partitions
-from retrainer.states import Records, merged
-from retrainer.table import frame, log_target
-from retrainer.twin import Twin, observations
-from schemas.events import THROUGHPUT, JobAttempt
+from leap.retrainer.dataset import checkpoint as carried
+from leap.retrainer.dataset.checkpoint import StatisticsCheckpoint
+from leap.retrainer.dataset.feature_table import frame, log_target
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.dataset.point_in_time import PointInTimeStatistics, observations
+from leap.retrainer.dataset.statistics_array import Records, merged
+from leap.schemas.events import THROUGHPUT, JobAttempt
 from tests.builders import MIDNIGHT, attempt, submission
 from tests.retrainer.test_twin import fleet
 
@@ -42,7 +42,7 @@ def test_history_outlives_the_partitions(tmp_path: Path) -> None:
     partitions = Partitions(tmp_path)
     for day in range(1, 10):
         partitions.absorb(one for one in attempts if on(day - 1) <= one.completed.finished_at.date() < on(day))
-        assert_same(Carried(partitions, THROUGHPUT, 3).before(on(day - 1)), before(attempts, on(day - 1)))
+        assert_same(StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(day - 1)), before(attempts, on(day - 1)))
         partitions.prune(on(day - 1))
     assert len(partitions.days()) == 1
 
@@ -51,7 +51,7 @@ def test_a_night_reads_only_the_days_that_left_the_window(tmp_path: Path, monkey
     attempts = fleet(days=10)
     partitions = Partitions(tmp_path)
     partitions.absorb(attempts)
-    Carried(partitions, THROUGHPUT, 3).before(on(6))
+    StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(6))
     read: list[date] = []
     whole = partitions.read
 
@@ -60,8 +60,8 @@ def test_a_night_reads_only_the_days_that_left_the_window(tmp_path: Path, monkey
         return whole(days, columns)
 
     monkeypatch.setattr(partitions, "read", watched)
-    assert_same(Carried(partitions, THROUGHPUT, 3).before(on(8)), before(attempts, on(8)))
-    assert_same(Carried(partitions, THROUGHPUT, 3).before(on(8)), before(attempts, on(8)))
+    assert_same(StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(8)), before(attempts, on(8)))
+    assert_same(StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(8)), before(attempts, on(8)))
     assert read == [on(6), on(7)]
 
 
@@ -70,10 +70,10 @@ def test_what_comes_weeks_late_is_counted(tmp_path: Path) -> None:
     partitions = Partitions(tmp_path)
     partitions.absorb(attempts)
     for day in (4, 5, 6):
-        Carried(partitions, THROUGHPUT, 3).before(on(day))
+        StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(day))
     late = attempt(submission("late", job_name="late", at=MIDNIGHT + timedelta(days=4)), "fast", 7.0)
     partitions.absorb([late])
-    assert_same(Carried(partitions, THROUGHPUT, 3).before(on(7)), before([*attempts, late], on(7)))
+    assert_same(StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(7)), before([*attempts, late], on(7)))
 
 
 def test_a_night_of_the_past_takes_what_was_known_then(tmp_path: Path) -> None:
@@ -81,14 +81,14 @@ def test_a_night_of_the_past_takes_what_was_known_then(tmp_path: Path) -> None:
     partitions = Partitions(tmp_path)
     partitions.absorb(attempts)
     for day in (8, 3, 5):
-        assert_same(Carried(partitions, THROUGHPUT, 3).before(on(day)), before(attempts, on(day)))
+        assert_same(StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(day)), before(attempts, on(day)))
 
 
 def test_only_the_last_nights_are_kept(tmp_path: Path) -> None:
     partitions = Partitions(tmp_path)
     partitions.absorb(fleet(days=12))
     for day in range(1, 12):
-        Carried(partitions, THROUGHPUT, 3).before(on(day))
+        StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(day))
     assert len(list((tmp_path / "statistics" / THROUGHPUT).glob("*/*"))) == carried.KEPT
 
 
@@ -96,11 +96,11 @@ def test_shorter_windows_do_not_drive_out_what_longer_ones_need(tmp_path: Path) 
     attempts = fleet(days=14)
     partitions = Partitions(tmp_path)
     partitions.absorb(attempts)
-    Carried(partitions, THROUGHPUT, 30).before(on(3))
+    StatisticsCheckpoint(partitions, THROUGHPUT, 30).before(on(3))
     partitions.prune(on(3))
     for day in range(5, 5 + 2 * carried.KEPT):
-        Carried(partitions, THROUGHPUT, 7).before(on(day))
-    assert_same(Carried(partitions, THROUGHPUT, 30).before(on(4)), before(attempts, on(4)))
+        StatisticsCheckpoint(partitions, THROUGHPUT, 7).before(on(day))
+    assert_same(StatisticsCheckpoint(partitions, THROUGHPUT, 30).before(on(4)), before(attempts, on(4)))
 
 
 def test_a_twin_on_top_of_what_is_carried_is_that_over_everything(tmp_path: Path) -> None:
@@ -109,8 +109,10 @@ def test_a_twin_on_top_of_what_is_carried_is_that_over_everything(tmp_path: Path
     partitions.absorb(attempts)
     rows = partitions.read(on(day) for day in range(6, 20))
     everything = partitions.read(partitions.days())
-    twin = Twin(rows, log_target(rows, THROUGHPUT), Carried(partitions, THROUGHPUT, 3).before(on(6)))
-    whole = Twin(everything, log_target(everything, THROUGHPUT))
+    twin = PointInTimeStatistics(
+        rows, log_target(rows, THROUGHPUT), StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(6))
+    )
+    whole = PointInTimeStatistics(everything, log_target(everything, THROUGHPUT))
     asked = rows[rows["submitted_at"] >= (MIDNIGHT + timedelta(days=6)).timestamp()]
     for kind, found in twin.at_launch(asked).items():
         np.testing.assert_allclose(found, whole.at_launch(asked)[kind], rtol=2e-5, equal_nan=True)

@@ -6,17 +6,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from predictor.cascade import BinnedCascade
-from predictor.features.matrix import Matrix, Pairs
-from predictor.jobs import HardwareTable
-from predictor.model import Prediction
-from retrainer import compare as comparing
-from retrainer.compare import Comparison, Row, compare
-from retrainer.partitions import Partitions
-from retrainer.recipes import RECIPES, Trees
-from retrainer.training import Data
-from retrainer.window import Window, open_window
-from schemas.events import THROUGHPUT
+from leap.predictor.features.batch import HardwareTable
+from leap.predictor.features.matrix import CandidateRows, Matrix
+from leap.predictor.models.cascade import BinnedCascade
+from leap.predictor.models.serving import Prediction
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.dataset.training_set import TrainingSet
+from leap.retrainer.night import model_selection as comparing
+from leap.retrainer.night.model_selection import Comparison, RecipeResult, select_champion
+from leap.retrainer.night.recipes import RECIPES, Trees
+from leap.retrainer.night.window import Window, open_window
+from leap.schemas.events import THROUGHPUT
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG
 
@@ -31,14 +31,14 @@ class Fake:
         """See `RECIPES`."""
         return self
 
-    def fit(self, data: Data, features: Matrix) -> None:
-        """See :class:`retrainer.recipes.Recipe`."""
+    def fit(self, data: TrainingSet, features: Matrix) -> None:
+        """See :class:`leap.retrainer.night.recipes.Recipe`."""
 
     def save(self, folder: Path) -> None:
-        """See :class:`retrainer.recipes.Recipe`."""
+        """See :class:`leap.retrainer.night.recipes.Recipe`."""
 
-    def predict(self, pairs: Pairs, matrix: Matrix) -> Prediction:
-        """See :class:`predictor.model.Model`."""
+    def predict(self, pairs: CandidateRows, matrix: Matrix) -> Prediction:
+        """See :class:`leap.predictor.models.serving.Model`."""
         mean, spread = (None if value is None else np.full(len(matrix), value) for value in (self.mean, self.spread))
         assert mean is not None
         return Prediction(mean, spread)
@@ -55,7 +55,7 @@ def compared(window: Window, folder: Path, fakes: dict[str, Fake], monkeypatch: 
     for name, fake in fakes.items():
         monkeypatch.setitem(RECIPES, name, fake.build)
     monkeypatch.setattr(comparing, "load_model", lambda place, features: fakes[place.name])
-    return compare(window.training, window.held_out, tuple(fakes), folder, 1)
+    return select_champion(window.training, window.held_out, tuple(fakes), folder, 1)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_the_row_of_a_cascade_says_how_many_rows_moved(
 ) -> None:
     cascade = BinnedCascade(n_bins=2, rounds=2, stop_below=0.0, max_iter=3, min_samples_leaf=4)
     monkeypatch.setitem(RECIPES, "small", lambda n_jobs: Trees(cascade))
-    [row] = compare(window.training, window.held_out, ("small",), tmp_path / "recipes", 1).table
+    [row] = select_champion(window.training, window.held_out, ("small",), tmp_path / "recipes", 1).table
     assert row.moved == tuple(cascade.moved_)
     assert len(row.moved) == 2
-    assert msgspec.json.decode(msgspec.json.encode(row), type=Row) == row
+    assert msgspec.json.decode(msgspec.json.encode(row), type=RecipeResult) == row

@@ -9,24 +9,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from predictor.snapshot import key_hash
-from retrainer import edges, states
-from retrainer.files import LocalFiles
-from retrainer.partitions import Partitions
-from retrainer.states import difference
-from retrainer.table import frame, log_target
-from retrainer.twin import Twin
-from schemas.codec import decode, encode
-from schemas.events import THROUGHPUT, ArtifactPublished, JobAttempt
-from schemas.topics import ARTIFACTS, ATTEMPTS, COMPLETED, DEAD_LETTERS
-from streams.history import history_loop, keys
-from streams.history_rebuild import rebuild
-from streams.history_store import HistoryStore
-from streams.kafka import CheckedProducer
-from streams.observations import Observation
-from streams.ranges import read_range
-from streams.redis_client import connect
-from streams.settings import Settings
+from leap.predictor.history.snapshot import key_hash
+from leap.retrainer.dataset import statistics_array as states
+from leap.retrainer.dataset.feature_table import frame, log_target
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
+from leap.retrainer.dataset.statistics_array import difference
+from leap.retrainer.night import connectors as edges
+from leap.retrainer.storage.files import LocalFiles
+from leap.schemas.codec import decode, encode
+from leap.schemas.events import THROUGHPUT, ArtifactPublished, JobAttempt
+from leap.schemas.topics import ARTIFACTS, ATTEMPTS, COMPLETED, DEAD_LETTERS
+from leap.streams.history.rebuild import rebuild
+from leap.streams.history.store import HistoryStore
+from leap.streams.history.updates import Observation
+from leap.streams.history.worker import history_loop, keys
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.redis_store.client import connect
+from leap.streams.runtime.settings import Settings
 from tests.artifacts import past
 
 
@@ -41,11 +42,11 @@ def test_attempts_of_the_topic_become_partitions_once(topics: Settings, tmp_path
     made = past()
     partitions = Partitions(tmp_path)
     send(topics, ATTEMPTS, [*map(encode, made[:400]), b"broken", *map(encode, made[350:400])])
-    assert len(edges.absorb(topics, partitions)()) == 7
+    assert len(edges.ingest_attempts(topics, partitions)()) == 7
     assert set(partitions.read(partitions.days())["attempt_id"]) == {one.attempt_id for one in made[:400]}
     send(topics, ATTEMPTS, [encode(one) for one in made[400:]])
-    assert len(edges.absorb(topics, partitions)()) == 4
-    assert edges.absorb(topics, partitions)() == []
+    assert len(edges.ingest_attempts(topics, partitions)()) == 4
+    assert edges.ingest_attempts(topics, partitions)() == []
     rows = partitions.read(partitions.days())
     assert sorted(rows["attempt_id"]) == sorted(one.attempt_id for one in made)
     [letter] = read_range(topics, topics.topic(DEAD_LETTERS))
@@ -66,8 +67,8 @@ def test_a_night_that_dies_before_its_partitions_are_written_reads_the_attempts_
     with monkeypatch.context() as patched:
         patched.setattr(partitions, "absorb", die)
         with pytest.raises(Killed):
-            edges.absorb(topics, partitions)()
-    edges.absorb(topics, partitions)()
+            edges.ingest_attempts(topics, partitions)()
+    edges.ingest_attempts(topics, partitions)()
     assert len(partitions.read(partitions.days())) == len(past())
 
 
@@ -87,7 +88,7 @@ def test_the_store_holds_what_the_partitions_say(topics: Settings, tmp_path: Pat
     rows = frame(made)
     # What the history worker counts under the family that it works out of the name, the table has by that family.
     rows["family"] = [keys(one.completed)[0].name for one in made]
-    twin = Twin(rows, log_target(rows, THROUGHPUT))
+    twin = PointInTimeStatistics(rows, log_target(rows, THROUGHPUT))
     frozen = edges.snapshot(topics, THROUGHPUT, LocalFiles(tmp_path))()
     found = difference(frozen.records, twin.records(100_000))
     assert (found.keys, found.equal) == (12 + 36 + 4, 12 + 36 + 4)

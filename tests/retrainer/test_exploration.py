@@ -7,12 +7,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from predictor.jobs import HardwareTable
-from retrainer.bootstrap_cli import app
-from retrainer.exploration import Pick, plan
-from retrainer.partitions import Partitions
-from retrainer.table import frame
-from schemas.events import THROUGHPUT, JobAttempt
+from leap.predictor.features.batch import HardwareTable
+from leap.retrainer.bootstrap import Pick, plan
+from leap.retrainer.cli.bootstrap import app
+from leap.retrainer.dataset.feature_table import frame
+from leap.retrainer.dataset.partitions import Partitions
+from leap.schemas.events import THROUGHPUT, JobAttempt
 from tests.artifacts import past
 from tests.builders import CATALOG, MIDNIGHT, attempt, submission
 

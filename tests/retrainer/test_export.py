@@ -5,10 +5,10 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 
-from predictor.boosted import BoostedTrees
-from predictor.cascade import BinnedCascade
-from predictor.graph import Graph
-from retrainer.export import export, round_down
+from leap.predictor.models.boosted import BoostedTrees
+from leap.predictor.models.cascade import BinnedCascade
+from leap.predictor.models.onnx_model import Graph
+from leap.retrainer.night.onnx_export import export, round_down
 
 Matrix = NDArray[np.float32]
 LEAST = np.float32(-np.inf)

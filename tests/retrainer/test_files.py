@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from predictor import artifact as artifacts
-from predictor.store import open_store
-from retrainer.files import Files, open_files
-from retrainer.night import Night, Plan, report_name
-from retrainer.partitions import Partitions
-from schemas.events import THROUGHPUT
+from leap.predictor.artifacts import artifact as artifacts
+from leap.predictor.artifacts.open import open_store
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.night.pipeline import Night, Plan, report_name
+from leap.retrainer.storage.files import Files, open_files
+from leap.schemas.events import THROUGHPUT
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-from predictor.cascade import BinnedCascade
-from retrainer.export import export
-from retrainer.fits import fits_on
+from leap.predictor.models.cascade import BinnedCascade
+from leap.retrainer.night.joblib_backend import joblib_backend
+from leap.retrainer.night.onnx_export import export
 
 
 def fitted(n_jobs: int) -> bytes:
@@ -27,10 +27,10 @@ def cluster() -> Iterator[str]:
 
 
 def test_a_dask_cluster_of_two_processes_gives_the_same_model(cluster: str) -> None:
-    with fits_on(f"dask@{cluster}"):
+    with joblib_backend(f"dask@{cluster}"):
         on_cluster = fitted(n_jobs=2)
     with Client(cluster) as client:
         busy = client.run(lambda dask_worker: bool(dask_worker.state.log))
     assert list(busy.values()) == [True, True]
-    with fits_on("loky"):
+    with joblib_backend("loky"):
         assert on_cluster == fitted(n_jobs=1)

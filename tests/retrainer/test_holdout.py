@@ -9,14 +9,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from predictor.jobs import Floats, HardwareTable
-from predictor.kernel import Rows
-from predictor.structured import Structured
-from predictor.structured_fit import StructuredRecipe
-from retrainer.backtest import beside
-from retrainer.backtest_cli import backtest, holdout
-from retrainer.holdout import Holdout, measure
-from schemas.hardware import load_catalog
+from leap.predictor.features.batch import Floats, HardwareTable, Rows
+from leap.predictor.models.structured.estimator import StructuredRecipe
+from leap.predictor.models.structured.model import Structured
+from leap.retrainer.cli.backtest import backtest, holdout
+from leap.retrainer.evaluation.backtest import beside
+from leap.retrainer.evaluation.leave_pair_out import LeavePairOut, evaluate_leave_pair_out
+from leap.schemas.hardware import load_catalog
 
 TABLE = HardwareTable(load_catalog())
 #: In the order of their peak and bandwidth.
@@ -42,7 +41,7 @@ def attempts(models: int = 4, slow: str = "") -> tuple[Rows, Floats]:
 
 
 def test_hardware_that_a_model_never_ran_on_is_ranked_by_what_others_reached_there() -> None:
-    found = measure(*attempts(), StructuredRecipe(TABLE), TABLE)
+    found = evaluate_leave_pair_out(*attempts(), StructuredRecipe(TABLE), TABLE)
     assert (found.contexts, found.pairs) == (4, 16)
     held_out = (found.pair_held_out, found.no_pair_seen, found.model_held_out)
     for ranking in (found.seen, *held_out, found.peak, found.bandwidth):
@@ -50,7 +49,7 @@ def test_hardware_that_a_model_never_ran_on_is_ranked_by_what_others_reached_the
 
 
 def test_what_is_sorted_by_specification_misses_what_jobs_show() -> None:
-    found = measure(*attempts(slow="B200"), StructuredRecipe(TABLE), TABLE)
+    found = evaluate_leave_pair_out(*attempts(slow="B200"), StructuredRecipe(TABLE), TABLE)
     assert found.peak.tau == 0.0  # three of the six pairs are in order
     assert found.peak.regret > 80
     assert found.seen.tau == found.no_pair_seen.tau == 1.0
@@ -59,7 +58,7 @@ def test_what_is_sorted_by_specification_misses_what_jobs_show() -> None:
 
 def test_one_pair_held_out_meets_what_was_seen() -> None:
     """The chain takes what was left out for the median of the others: only the fastest of four loses its place."""
-    found = measure(*attempts(models=2), StructuredRecipe(TABLE), TABLE)
+    found = evaluate_leave_pair_out(*attempts(models=2), StructuredRecipe(TABLE), TABLE)
     assert found.chain_pair_held_out.regret == pytest.approx(100 * -np.expm1(-0.8) / 4, abs=0.5)
 
 
@@ -72,7 +71,7 @@ def test_a_prediction_does_not_see_what_is_held_out(monkeypatch: pytest.MonkeyPa
         return conditioned(recipe, rows, y)
 
     monkeypatch.setattr(StructuredRecipe, "conditioned", witness)
-    measure(*attempts(models=2), StructuredRecipe(TABLE, rehearsed_days=1), TABLE)
+    evaluate_leave_pair_out(*attempts(models=2), StructuredRecipe(TABLE, rehearsed_days=1), TABLE)
     whole = {(f"model-{n}", name) for n in range(2) for name in TYPES}
     left_out = [whole - each for each in seen[1:]]  # the first is the fit's rehearsal
     pairs, models = left_out[:-2], left_out[-2:]
@@ -85,7 +84,9 @@ def test_a_prediction_does_not_see_what_is_held_out(monkeypatch: pytest.MonkeyPa
 def test_one_hardware_type_cannot_be_ranked() -> None:
     rows, y = attempts()
     with pytest.raises(ValueError, match="accelerators ran on two hardware types"):
-        measure({**rows, "hardware_type": np.full(len(y), "B200", dtype=object)}, y, StructuredRecipe(TABLE), TABLE)
+        evaluate_leave_pair_out(
+            {**rows, "hardware_type": np.full(len(y), "B200", dtype=object)}, y, StructuredRecipe(TABLE), TABLE
+        )
 
 
 def test_parts_are_scored_apart() -> None:
@@ -123,7 +124,7 @@ def test_the_commands(table: tuple[Path, Path]) -> None:
     run = CliRunner()
     found = run.invoke(app, ["holdout", file, "--mapping", mapping, "--json"])
     assert found.exit_code == 0, found.output
-    assert msgspec.json.decode(found.stdout, type=Holdout).pairs == 8
+    assert msgspec.json.decode(found.stdout, type=LeavePairOut).pairs == 8
     wrong = run.invoke(app, ["holdout", file, "--mapping", mapping, "--same", "colour"])
     assert wrong.exit_code == 1 and "colour" in wrong.output
     chain = ["--recipe", "chain", "--warm-up", "2", "--by", "year"]

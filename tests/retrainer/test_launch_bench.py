@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from retrainer import bench_model, launch_bench
-from retrainer.bench_model import FULL_SIZE, Trained, train
-from streams import ranking_bench
-from streams.redis_client import connect
-from streams.settings import Settings
+from leap.retrainer.bench import launch as launch_bench
+from leap.retrainer.bench import model as bench_model
+from leap.retrainer.bench.model import FULL_SIZE, Trained, train
+from leap.streams.bench import ranking as ranking_bench
+from leap.streams.redis_store.client import connect
+from leap.streams.runtime.settings import Settings
 
 
 @pytest.fixture(scope="module")

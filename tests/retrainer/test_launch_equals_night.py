@@ -7,19 +7,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from predictor.boosted import BoostedTrees
-from predictor.families import family
-from predictor.features import architecture, matrix
-from predictor.features.matrix import Matrix, Pairs
-from predictor.graph import Graph
-from predictor.jobs import HardwareTable, columns, strings
-from retrainer.export import export
-from retrainer.partitions import day_number
-from retrainer.table import frame, jobs, log_target, normalise
-from retrainer.training import imputed_of, prepare, vocabulary_of
-from retrainer.twin import Twin
-from schemas.events import THROUGHPUT, JobAttempt, JobSubmitted
-from streams.fleet.generate import Fleet, FleetConfig
+from leap.predictor.features import architecture, matrix
+from leap.predictor.features.batch import HardwareTable, columns, strings
+from leap.predictor.features.job_family import family
+from leap.predictor.features.matrix import CandidateRows, Matrix
+from leap.predictor.models.boosted import BoostedTrees
+from leap.predictor.models.onnx_model import Graph
+from leap.retrainer.dataset.feature_table import frame, jobs, log_target, normalise
+from leap.retrainer.dataset.partitions import day_number
+from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
+from leap.retrainer.dataset.training_set import build_training_set, imputed_of, vocabulary_of
+from leap.retrainer.night.onnx_export import export
+from leap.schemas.events import THROUGHPUT, JobAttempt, JobSubmitted
+from leap.streams.simulator.fleet import Fleet, FleetConfig
 from tests.builders import attempt
 
 FLEET = Fleet(FleetConfig(days=5, attempts_per_day=2600))
@@ -53,16 +53,16 @@ def built() -> Fleets:
     past = normalise(pd.concat([pd.DataFrame(FLEET.day(day).attempts()) for day in LEARNED]))
     asked = [event for day in RANKED for _, _, event in FLEET.day(day).events() if isinstance(event, JobSubmitted)]
     asked = list({event.attempt_id: event for event in asked}.values())[: -(-ROWS // len(TYPES))]
-    learned = prepare(past, table, Twin(past, log_target(past, THROUGHPUT)), THROUGHPUT)
+    learned = build_training_set(past, table, PointInTimeStatistics(past, log_target(past, THROUGHPUT)), THROUGHPUT)
     vocabulary, imputed = vocabulary_of(learned), imputed_of(learned)
-    twin = Twin(past, log_target(past, THROUGHPUT))
+    twin = PointInTimeStatistics(past, log_target(past, THROUGHPUT))
 
     joined = [join(event) for event in asked]
     rows = frame(joined)
     pairs = rows.loc[rows.index.repeat(len(TYPES))].reset_index(drop=True).assign(hardware_type=TYPES * len(rows))
     job = np.arange(len(pairs))
     kinds = pairs["hardware_type"].to_numpy(dtype=object)
-    at_night = matrix.build(Pairs(jobs(pairs), table, job, kinds, twin.at_launch(pairs)), vocabulary, imputed)
+    at_night = matrix.build(CandidateRows(jobs(pairs), table, job, kinds, twin.at_launch(pairs)), vocabulary, imputed)
 
     snapshots = {day: twin.snapshot(day_number(FLEET.day(day).date) - 1) for day in RANKED}
     first = np.zeros(len(TYPES), np.intp)
@@ -70,7 +70,7 @@ def built() -> Fleets:
     for event in asked:
         one = columns([event])
         found = snapshots[(event.submitted_at.date() - FLEET.config.start).days].find(one, first, TYPES)
-        blocks.append(matrix.build(Pairs(one, table, first, strings(TYPES), found), vocabulary, imputed))
+        blocks.append(matrix.build(CandidateRows(one, table, first, strings(TYPES), found), vocabulary, imputed))
     return Fleets(
         at_night=at_night,
         at_launch=np.concatenate(blocks),

@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
-from retrainer import lease
-from retrainer.files import RemoteFiles, open_files
-from retrainer.lease import DEAD_S, Busy, leased
+from leap.retrainer.storage import lease
+from leap.retrainer.storage.files import RemoteFiles, open_files
+from leap.retrainer.storage.lease import DEAD_S, Busy, leased
 
 
 @pytest.fixture(params=["memory", "s3"])

@@ -8,18 +8,19 @@ import msgspec
 import numpy as np
 import pytest
 
-from predictor import artifact as artifacts
-from predictor.store import LocalStore, Pointer, PointerMoved
-from retrainer import publish
-from retrainer.cli import summary
-from retrainer.night import Night, Plan, Report, report_name
-from retrainer.partitions import Partitions, day_number
-from retrainer.recipes import RECIPES, Recipe
-from retrainer.states import NONE, RECORD, Frozen
-from retrainer.table import log_target
-from retrainer.twin import Twin
-from retrainer.window import NothingToLearn
-from schemas.events import THROUGHPUT, ArtifactPublished
+from leap.predictor.artifacts import artifact as artifacts
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.artifacts.store import Pointer, PointerMoved
+from leap.retrainer.cli.retrain import summary
+from leap.retrainer.dataset.feature_table import log_target
+from leap.retrainer.dataset.partitions import Partitions, day_number
+from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
+from leap.retrainer.dataset.statistics_array import NONE, STATISTICS_DTYPE, StatisticsSnapshot
+from leap.retrainer.night import publish
+from leap.retrainer.night.pipeline import Night, Plan, Report, report_name
+from leap.retrainer.night.recipes import RECIPES, Recipe
+from leap.retrainer.night.window import NothingToLearn
+from leap.schemas.events import THROUGHPUT, ArtifactPublished
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG
 
@@ -54,11 +55,11 @@ def test_the_champion_is_published_and_told(places: tuple[Partitions, LocalStore
 
 
 def test_the_snapshot_in_the_artifact_is_that_of_the_store(places: tuple[Partitions, LocalStore]) -> None:
-    more = np.array([(7, 7, 2.0, 5.0, 0.5, 5.5, 86_400.0), (3, 0, 1.0, 4.0, 0.0, 4.0, 0.0)], RECORD)
+    more = np.array([(7, 7, 2.0, 5.0, 0.5, 5.5, 86_400.0), (3, 0, 1.0, 4.0, 0.0, 4.0, 0.0)], STATISTICS_DTYPE)
     partitions, store = places
     rows = partitions.read(partitions.days())
-    told = Twin(rows, log_target(rows, THROUGHPUT)).records(day_number(NIGHT))
-    frozen = Frozen(np.concatenate([told, more]), {"topic/0": 41})
+    told = PointInTimeStatistics(rows, log_target(rows, THROUGHPUT)).records(day_number(NIGHT))
+    frozen = StatisticsSnapshot(np.concatenate([told, more]), {"topic/0": 41})
     report = Night(partitions, store, CATALOG, snapshot=lambda: frozen).run(PLAN)
     loaded = artifacts.load(store.folder(THROUGHPUT, report.artifact))
     assert loaded.snapshot.hashes[:2].tolist() == [3, 7]
@@ -74,8 +75,8 @@ def test_the_snapshot_in_the_artifact_is_that_of_the_store(places: tuple[Partiti
 def test_a_store_that_lacks_history_is_not_published(places: tuple[Partitions, LocalStore], kept: int) -> None:
     partitions, store = places
     rows = partitions.read(partitions.days())
-    whole = Twin(rows, log_target(rows, THROUGHPUT)).records(day_number(NIGHT))
-    frozen = Frozen(whole[:kept], {"topic/0": 41})
+    whole = PointInTimeStatistics(rows, log_target(rows, THROUGHPUT)).records(day_number(NIGHT))
+    frozen = StatisticsSnapshot(whole[:kept], {"topic/0": 41})
     report = Night(partitions, store, CATALOG, snapshot=lambda: frozen).run(PLAN)
     assert (report.promoted, report.keys, report.fences) == (True, len(whole), {})
     assert "the artifact has the statistics of the partitions" in summary(report)
@@ -121,9 +122,9 @@ def test_a_pin_during_a_night_holds(places: tuple[Partitions, LocalStore]) -> No
     assert before is not None
     pinned = msgspec.structs.replace(before, pinned=True)
 
-    def pin() -> Frozen:
+    def pin() -> StatisticsSnapshot:
         store.move(THROUGHPUT, pinned, before)
-        return Frozen(NONE)
+        return StatisticsSnapshot(NONE)
 
     with pytest.raises(PointerMoved, match="pinned"):
         Night(partitions, store, CATALOG, snapshot=pin).run(PLAN)
@@ -134,14 +135,14 @@ def test_a_rival_that_moved_the_pointer_first_wins(places: tuple[Partitions, Loc
     partitions, store = places
     first = Night(partitions, store, CATALOG).run(PLAN)
 
-    def overtake() -> Frozen:
+    def overtake() -> StatisticsSnapshot:
         now = store.pointer(THROUGHPUT)
         assert now is not None
         store.add(THROUGHPUT, store.folder(THROUGHPUT, first.artifact))
         rival = store.root / THROUGHPUT / "rival"
         store.folder(THROUGHPUT, first.artifact).rename(rival)
         store.move(THROUGHPUT, Pointer(version="rival", reason="test", moved_at=datetime.now(UTC)), now)
-        return Frozen(NONE)
+        return StatisticsSnapshot(NONE)
 
     with pytest.raises(PointerMoved, match="another writer won"):
         Night(partitions, store, CATALOG, snapshot=overtake).run(PLAN)

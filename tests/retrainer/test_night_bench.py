@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from retrainer import night_bench
-from retrainer.nights import OneNight, walk
-from streams.settings import Settings
+from leap.retrainer.bench import night as night_bench
+from leap.retrainer.bench.night_series import OneNight, walk
+from leap.streams.runtime.settings import Settings
 
 
 def test_a_benched_night_finds_the_store_as_the_partitions(

@@ -13,12 +13,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from predictor import artifact as artifacts
-from predictor.store import LocalStore
-from retrainer.cli import retrain
-from retrainer.night import Night, report_name
-from retrainer.partitions import Partitions
-from schemas.events import THROUGHPUT
+from leap.predictor.artifacts import artifact as artifacts
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.retrainer.cli.retrain import retrain
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.night.pipeline import Night, report_name
+from leap.schemas.events import THROUGHPUT
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG
 from tests.retrainer.night_to_signal import PLAN

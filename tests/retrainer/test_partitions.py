@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retrainer.partitions import FILE, Partitions, day_number, day_of
+from leap.retrainer.dataset.partitions import FILE, Partitions, day_number, day_of
 from tests.builders import MIDNIGHT, attempt, submission
 
 

@@ -7,21 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from predictor import artifact as artifacts
-from predictor.features.history import Imputed
-from predictor.interval import Interval
-from predictor.jobs import Floats
-from predictor.model import StructuredModel
-from predictor.store import LocalStore, Pointer
-from predictor.vocabulary import Vocabulary
-from retrainer.compare import Comparison, Row
-from retrainer.evaluate import scores
-from retrainer.night import Night, Plan, Report
-from retrainer.partitions import Partitions
-from retrainer.promotion import Decision, decide
-from retrainer.recipes import RECIPES
-from retrainer.training import Data
-from schemas.events import THROUGHPUT, ArtifactPublished
+from leap.predictor.artifacts import artifact as artifacts
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.artifacts.store import Pointer
+from leap.predictor.features.batch import Floats
+from leap.predictor.features.history import Imputation
+from leap.predictor.features.target_encoding import TargetEncoder
+from leap.predictor.models.conformal import Interval
+from leap.predictor.models.serving import StructuredModel
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.dataset.training_set import TrainingSet
+from leap.retrainer.evaluation.lookup_table import scores
+from leap.retrainer.night.model_selection import Comparison, RecipeResult
+from leap.retrainer.night.pipeline import Night, Plan, Report
+from leap.retrainer.night.promotion_gate import Decision, decide
+from leap.retrainer.night.recipes import RECIPES
+from leap.schemas.events import THROUGHPUT, ArtifactPublished
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG
 
@@ -43,10 +44,10 @@ def decided(
     chain: Floats | None = None,
 ) -> Decision:
     predicted, kept = right(new), np.arange(len(MEASURED)) % (len(MEASURED) // size) == 0
-    row = Row("boosted", 1.0, all=scores(predicted[kept], MEASURED[kept]))
+    row = RecipeResult("boosted", 1.0, all=scores(predicted[kept], MEASURED[kept]))
     made = Comparison(
-        vocabulary=Vocabulary(),
-        imputed=Imputed(),
+        vocabulary=TargetEncoder(),
+        imputed=Imputation(),
         table=[row],
         champion=row,
         folder=Path(),
@@ -103,7 +104,7 @@ class Blind:
     def __init__(self) -> None:
         self._trees = RECIPES["boosted"](1)
 
-    def fit(self, data: Data, features: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> None:
+    def fit(self, data: TrainingSet, features: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> None:
         self._trees.fit(replace(data, y=np.zeros_like(data.y)), features)
 
     def save(self, folder: Path) -> None:

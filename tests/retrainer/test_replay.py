@@ -16,19 +16,19 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
 
-from predictor.store import LocalStore
-from retrainer.evaluate import Scores
-from retrainer.replay import LINES, Line, OtherReplay, State, read_lines, read_state, replay, routers
-from retrainer.replay_cli import as_text
-from retrainer.replay_cli import replay as replay_command
-from retrainer.replay_summary import Summary, read_frame, summarise
-from schemas.codec import decode, encode
-from schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted, JobSubmitted, PreferenceList
-from schemas.topics import COMPLETED, PREFERENCES, SUBMITTED
-from streams.kafka import CheckedProducer, admin_config, producer_config
-from streams.ranges import read_range
-from streams.ranking import ranking_loop
-from streams.settings import Settings
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.retrainer.cli.replay import as_text
+from leap.retrainer.cli.replay import replay as replay_command
+from leap.retrainer.evaluation.lookup_table import Scores
+from leap.retrainer.replay.replay import LINES, Line, OtherReplay, State, read_lines, read_state, replay, routers
+from leap.retrainer.replay.summary import Summary, read_frame, summarise
+from leap.schemas.codec import decode, encode
+from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted, JobSubmitted, PreferenceList
+from leap.schemas.topics import COMPLETED, PREFERENCES, SUBMITTED
+from leap.streams.kafka.clients import CheckedProducer, admin_config, producer_config
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.ranking.worker import ranking_loop
+from leap.streams.runtime.settings import Settings
 from tests.artifacts import NIGHT, night_over, past
 from tests.builders import MIDNIGHT, submission
 

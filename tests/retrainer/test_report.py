@@ -14,19 +14,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from predictor import artifact as artifacts
-from retrainer.partitions import Partitions
-from retrainer.replay import LINES, STATE, Line, State
-from retrainer.report import png, svg
-from retrainer.report.choices import SAME, _of_job, choices
-from retrainer.report.figures import calibration, figures, first_ranks, long_tail, measured
-from retrainer.report.importance import CATEGORIES, by_category, by_feature, exchange
-from retrainer.report.page import page
-from retrainer.report.png import pictures
-from retrainer.report.rows import COLUMNS, Subject, _first_choices, of_night, of_replay
-from retrainer.report.tables import tables
-from schemas.events import THROUGHPUT
-from schemas.hardware import Catalog
+from leap.predictor.artifacts import artifact as artifacts
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.replay.replay import LINES, STATE, Line, State
+from leap.retrainer.report import png
+from leap.retrainer.report import svg_charts as svg
+from leap.retrainer.report.figures import calibration, figures, first_ranks, long_tail, measured
+from leap.retrainer.report.first_choice import SAME, _of_job, choices
+from leap.retrainer.report.html_page import page
+from leap.retrainer.report.permutation_importance import CATEGORIES, by_category, by_feature, exchange
+from leap.retrainer.report.png import pictures
+from leap.retrainer.report.subject import COLUMNS, Subject, _first_choices, of_night, of_replay
+from leap.retrainer.report.tables import tables
+from leap.schemas.events import THROUGHPUT
+from leap.schemas.hardware import Catalog
 from tests.artifacts import NIGHT, night_over, past
 from tests.commands import invoke
 

@@ -7,10 +7,10 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from predictor.store import LocalStore
-from retrainer.cli import retrain
-from retrainer.partitions import Partitions
-from schemas.events import THROUGHPUT
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.retrainer.cli.retrain import retrain
+from leap.retrainer.dataset.partitions import Partitions
+from leap.schemas.events import THROUGHPUT
 from tests.artifacts import NIGHT, past
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrainer.ablation.rivals import CatBoost, LightGBM, Rival, XGBoost
+from leap.retrainer.ablation.baselines.gbdt import CatBoost, LightGBM, Rival, XGBoost
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from predictor.jobs import Floats
-from predictor.router import Router
-from predictor.store import LocalStore
-from retrainer.partitions import Partitions
-from retrainer.replay import predictions
-from retrainer.saving import habits, saving
-from retrainer.saving_rows import saving_since
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.features.batch import Floats
+from leap.predictor.routing.router import Router
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.replay.replay import predictions
+from leap.retrainer.savings.estimate import habits, saving
+from leap.retrainer.savings.inputs import saving_since
 from tests.artifacts import SPEED, night_over, past
 from tests.builders import CATALOG, MIDNIGHT, attempt, submission
 

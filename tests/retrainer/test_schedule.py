@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import REGISTRY
 
-from retrainer.lease import Busy
-from retrainer.schedule import alone, run_daily
+from leap.retrainer.night.schedule import night_lock, run_daily
+from leap.retrainer.storage.lease import Busy
 
 
 class Stop(Exception):
@@ -69,5 +69,5 @@ def test_a_night_that_fails_is_counted_and_tried_again() -> None:
 def test_of_two_nights_at_once_one_runs(remote: bool, tmp_path: Path) -> None:
     root = f"memory://{tmp_path.name}" if remote else tmp_path / "partitions"
     for _ in range(2):
-        with alone(root), pytest.raises(Busy, match="another night is running"), alone(root):
+        with night_lock(root), pytest.raises(Busy, match="another night is running"), night_lock(root):
             pass

@@ -6,28 +6,30 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from predictor.features import history
-from predictor.features.history import FEATURES, Imputed
-from predictor.jobs import HardwareTable
-from retrainer.skew import skew
-from retrainer.table import SERVED, frame, log_target
-from retrainer.training import Data, prepare
-from retrainer.twin import Twin
+from leap.predictor.features import history
+from leap.predictor.features.batch import HardwareTable
+from leap.predictor.features.history import FEATURES, Imputation
+from leap.retrainer.dataset.feature_table import SERVED, frame, log_target
+from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
+from leap.retrainer.dataset.training_set import TrainingSet, build_training_set
+from leap.retrainer.night.serving_skew import skew
 from tests.artifacts import past
 from tests.builders import CATALOG
 
 
 @pytest.fixture
-def data() -> Data:
+def data() -> TrainingSet:
     """Attempts whose served features are those that an artifact with other imputed values would have served."""
     rows = frame(past())
-    made = prepare(rows, HardwareTable(CATALOG), Twin(rows, log_target(rows, "throughput")), "throughput")
-    served = history.features(made.pairs.found, made.pairs.jobs.submitted_at, Imputed(mean=3.0, deviation=9.0))
+    made = build_training_set(
+        rows, HardwareTable(CATALOG), PointInTimeStatistics(rows, log_target(rows, "throughput")), "throughput"
+    )
+    served = history.features(made.pairs.found, made.pairs.jobs.submitted_at, Imputation(mean=3.0, deviation=9.0))
     columns = pd.DataFrame(served.astype(np.float32).astype(float), columns=list(SERVED))
     return replace(made, rows=made.rows.drop(columns=list(SERVED)).join(columns))
 
 
-def test_what_serving_saw_is_what_the_night_recomputes(data: Data) -> None:
+def test_what_serving_saw_is_what_the_night_recomputes(data: TrainingSet) -> None:
     found = skew(data)
     assert set(found) == set(FEATURES)
     assert {name: one.differing for name, one in found.items() if one.differing} == {}
@@ -35,7 +37,7 @@ def test_what_serving_saw_is_what_the_night_recomputes(data: Data) -> None:
     assert found["family_mean"].n == int((data.rows["served_family_cold"] == 0).sum()) < len(data)
 
 
-def test_a_feature_that_was_served_otherwise_is_named(data: Data) -> None:
+def test_a_feature_that_was_served_otherwise_is_named(data: TrainingSet) -> None:
     shifted = data.rows.assign(served_family_mean=data.rows["served_family_mean"] + 0.5)
     found = skew(replace(data, rows=shifted))
     assert {name for name, one in found.items() if one.differing} == {"family_mean"}
@@ -43,7 +45,7 @@ def test_a_feature_that_was_served_otherwise_is_named(data: Data) -> None:
     assert found["family_mean"].mean == pytest.approx(found["family_mean"].recomputed + 0.5, abs=1e-3)
 
 
-def test_a_family_that_serving_did_not_know_is_a_skew_of_its_flag_and_count(data: Data) -> None:
+def test_a_family_that_serving_did_not_know_is_a_skew_of_its_flag_and_count(data: TrainingSet) -> None:
     row = int(np.flatnonzero(data.rows["served_family_cold"] == 0)[0])
     rows = data.rows.copy()
     rows.loc[row, ["served_family_cold", "served_family_count"]] = [1.0, 0.0]
@@ -51,5 +53,5 @@ def test_a_family_that_serving_did_not_know_is_a_skew_of_its_flag_and_count(data
     assert {name for name, one in found.items() if one.differing} == {"family_cold", "family_count"}
 
 
-def test_without_served_features_there_is_no_skew(data: Data) -> None:
+def test_without_served_features_there_is_no_skew(data: TrainingSet) -> None:
     assert skew(replace(data, rows=data.rows.assign(**dict.fromkeys(SERVED, np.nan)))) == {}

@@ -6,10 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictor.snapshot import key_hash
-from predictor.statistics import EMPTY, Statistics, update
-from retrainer import states
-from retrainer.states import RECORD, Records, difference, hashes, merged, observed, running, snapshot
+from leap.predictor.history.snapshot import key_hash
+from leap.predictor.history.welford import EMPTY, Statistics, update
+from leap.retrainer.dataset import statistics_array as states
+from leap.retrainer.dataset.statistics_array import (
+    STATISTICS_DTYPE,
+    Records,
+    cumulative_merge,
+    difference,
+    hashes,
+    merged,
+    observed,
+    snapshot,
+)
 
 OBSERVATION = st.tuples(st.integers(1, 4), st.floats(-20, 20), st.integers(0, 5))
 
@@ -36,7 +45,7 @@ def test_any_cut_merges_to_what_updates_one_by_one_give(seen: list[tuple[int, fl
 
 
 def test_running_statistics_go_by_time_within_a_key() -> None:
-    found, last = running(records_of([(2, 1.0, 9), (1, 4.0, 5), (1, 2.0, 3), (1, 9.0, 7)]))
+    found, last = cumulative_merge(records_of([(2, 1.0, 9), (1, 4.0, 5), (1, 2.0, 3), (1, 9.0, 7)]))
     assert found["key"].tolist() == [1, 1, 1, 2]
     assert found["mean"].tolist() == [2.0, 3.0, 5.0, 1.0]
     assert found["m2"].tolist() == [0.0, 2.0, 26.0, 0.0]
@@ -64,7 +73,7 @@ def record(key: int, family: int, last_at: float, n: float = 1.0) -> tuple[float
 def test_a_snapshot_keeps_the_most_recent_families_with_their_hardware_and_every_model_type() -> None:
     families = [record(10, 10, 1.0), record(20, 20, 3.0), record(30, 30, 2.0)]
     pairs = [record(11, 10, 1.0), record(21, 20, 3.0), record(22, 20, 0.5), record(31, 30, 2.0)]
-    records = np.array([*families, *pairs, record(99, 0, 0.1)], RECORD)
+    records = np.array([*families, *pairs, record(99, 0, 0.1)], STATISTICS_DTYPE)
     assert snapshot(records).hashes.tolist() == [10, 11, 20, 21, 22, 30, 31, 99]
     assert snapshot(records, max_families=2).hashes.tolist() == [20, 21, 22, 30, 31, 99]
     assert snapshot(records, max_families=1).hashes.tolist() == [20, 21, 22, 99]
@@ -78,14 +87,18 @@ def test_a_snapshot_is_never_larger_than_serving_loads(max_keys: int, families: 
         for family, pairs in recent_first
         for place in range(pairs + 1)
     ]
-    found = snapshot(np.array([*keys, record(99, 0, 0.1)], RECORD), max_keys=max_keys)
+    found = snapshot(np.array([*keys, record(99, 0, 0.1)], STATISTICS_DTYPE), max_keys=max_keys)
     assert len(found) <= max_keys
     assert sum(int(key) % 10 == 0 for key in found.hashes) == families
 
 
 def test_the_difference_counts_keys_and_observations() -> None:
-    store = np.array([record(1, 1, 1.0), record(2, 2, 1.0, n=5.0), record(3, 3, 1.0), record(5, 5, 1.0)], RECORD)
-    partitions = np.array([record(1, 1, 1.0), record(2, 2, 1.0, n=3.0), record(4, 4, 1.0), record(5, 5, 1.0)], RECORD)
+    store = np.array(
+        [record(1, 1, 1.0), record(2, 2, 1.0, n=5.0), record(3, 3, 1.0), record(5, 5, 1.0)], STATISTICS_DTYPE
+    )
+    partitions = np.array(
+        [record(1, 1, 1.0), record(2, 2, 1.0, n=3.0), record(4, 4, 1.0), record(5, 5, 1.0)], STATISTICS_DTYPE
+    )
     partitions["mean"][3] += 0.25
     found = difference(store, partitions)
     assert (found.keys, found.equal, found.ahead, found.behind, found.unequal) == (5, 1, 3, 1, 1)

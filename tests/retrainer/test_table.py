@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from predictor.features import architecture, matrix
-from predictor.jobs import HardwareTable, columns, strings
-from retrainer.partitions import Partitions
-from retrainer.table import ARCHITECTURE, frame, jobs, log_target
-from retrainer.training import imputed_of, prepare, vocabulary_of
-from retrainer.twin import Twin
-from schemas.events import JobAttempt
-from schemas.launch import LaunchConfig
+from leap.predictor.features import architecture, matrix
+from leap.predictor.features.batch import HardwareTable, columns, strings
+from leap.retrainer.dataset.feature_table import ARCHITECTURE, frame, jobs, log_target
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
+from leap.retrainer.dataset.training_set import build_training_set, imputed_of, vocabulary_of
+from leap.schemas.events import JobAttempt
+from leap.schemas.launch import LaunchConfig
 from tests.builders import CATALOG, MIDNIGHT, MODEL, attempt, submission
 
 TABLE = HardwareTable(CATALOG)
@@ -55,8 +55,8 @@ def test_columns_of_the_table_equal_columns_of_the_events(tmp_path: Path) -> Non
 def test_features_at_night_equal_features_at_launch_bit_for_bit() -> None:
     made = attempts()
     rows = frame(made)
-    twin = Twin(rows, log_target(rows, "throughput"))
-    data = prepare(rows, TABLE, twin, "throughput")
+    twin = PointInTimeStatistics(rows, log_target(rows, "throughput"))
+    data = build_training_set(rows, TABLE, twin, "throughput")
     vocabulary, imputed = vocabulary_of(data), imputed_of(data)
     at_night = data.matrix(vocabulary, imputed)
     by_id = {one.attempt_id: one for one in made}
@@ -66,7 +66,7 @@ def test_features_at_night_equal_features_at_launch_bit_for_bit() -> None:
         day = int(one.submitted.submitted_at.timestamp() // 86_400)
         found = twin.snapshot(day - 1).find(single, np.zeros(1, np.intp), [one.completed.hardware_type])
         at_launch = matrix.build(
-            matrix.Pairs(single, TABLE, np.zeros(1, np.intp), strings([one.completed.hardware_type]), found),
+            matrix.CandidateRows(single, TABLE, np.zeros(1, np.intp), strings([one.completed.hardware_type]), found),
             vocabulary,
             imputed,
         )

@@ -5,12 +5,12 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from predictor.features.history import KINDS, Statistics
-from predictor.jobs import columns
-from predictor.statistics import EMPTY, update
-from retrainer.table import frame, log_target
-from retrainer.twin import Twin
-from schemas.events import JobAttempt
+from leap.predictor.features.batch import columns
+from leap.predictor.features.history import KINDS, Statistics
+from leap.predictor.history.welford import EMPTY, update
+from leap.retrainer.dataset.feature_table import frame, log_target
+from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
+from leap.schemas.events import JobAttempt
 from tests.builders import MIDNIGHT, attempt, submission
 
 DAY = 86_400.0
@@ -55,7 +55,7 @@ def replayed(attempts: list[JobAttempt], kind: str, of: JobAttempt, before: floa
 def test_a_row_sees_what_had_finished_by_the_end_of_the_day_before(kind: str) -> None:
     attempts = fleet()
     rows = frame(attempts)
-    found = Twin(rows, log_target(rows, "throughput")).at_launch(rows)[kind]
+    found = PointInTimeStatistics(rows, log_target(rows, "throughput")).at_launch(rows)[kind]
     for row, one in enumerate(attempts):
         midnight = np.floor(one.submitted.submitted_at.timestamp() / DAY) * DAY
         assert_same(found[row], replayed(attempts, kind, one, midnight))
@@ -64,7 +64,7 @@ def test_a_row_sees_what_had_finished_by_the_end_of_the_day_before(kind: str) ->
 def test_the_snapshot_of_a_day_is_what_the_next_day_sees() -> None:
     attempts = fleet()
     rows = frame(attempts)
-    twin = Twin(rows, log_target(rows, "throughput"))
+    twin = PointInTimeStatistics(rows, log_target(rows, "throughput"))
     midnight = MIDNIGHT + timedelta(days=4)
     later = [submission(job_name=f"job-{number}x", model_type="model-1", at=midnight) for number in range(8)]
     jobs = columns(later)
@@ -78,7 +78,7 @@ def test_the_snapshot_of_a_day_is_what_the_next_day_sees() -> None:
 def test_rows_without_a_target_do_not_count() -> None:
     attempts = [attempt(submission(f"a-{number}"), "fast", 0.0) for number in range(3)]
     rows = frame(attempts)
-    twin = Twin(rows, log_target(rows, "throughput"))
+    twin = PointInTimeStatistics(rows, log_target(rows, "throughput"))
     assert len(twin.snapshot(30_000)) == 0
     assert np.isnan(twin.at_launch(rows)["family"]).all()
 

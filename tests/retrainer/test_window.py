@@ -7,19 +7,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from predictor.jobs import Floats, HardwareTable
-from predictor.kernel import Rows
-from predictor.store import LocalStore
-from predictor.structured import Structured
-from predictor.structured_fit import renewed
-from retrainer import publish
-from retrainer.night import DEFAULT_RECIPES, Night, Plan
-from retrainer.partitions import Partitions
-from retrainer.report.figures import figures
-from retrainer.report.page import page
-from retrainer.report.rows import of_night
-from retrainer.window import NothingToLearn, Window, open_window
-from schemas.events import THROUGHPUT, JobAttempt
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.features.batch import Floats, HardwareTable, Rows
+from leap.predictor.models.structured.estimator import with_refreshed_history
+from leap.predictor.models.structured.model import Structured
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.night import publish
+from leap.retrainer.night.pipeline import DEFAULT_RECIPES, Night, Plan
+from leap.retrainer.night.window import NothingToLearn, Window, open_window
+from leap.retrainer.report.figures import figures
+from leap.retrainer.report.html_page import page
+from leap.retrainer.report.subject import of_night
+from leap.schemas.events import THROUGHPUT, JobAttempt
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG, MIDNIGHT
 
@@ -91,9 +90,9 @@ def test_what_is_published_learns_what_was_still_running(tmp_path: Path, monkeyp
 
     def noted(model: Structured, rows: Rows, y: Floats) -> Structured:
         learned.append(len(y))
-        return renewed(model, rows, y)
+        return with_refreshed_history(model, rows, y)
 
-    monkeypatch.setattr(publish, "renewed", noted)
+    monkeypatch.setattr(publish, "with_refreshed_history", noted)
     partitions, store = Partitions(tmp_path / "partitions"), LocalStore(tmp_path / "artifacts")
     attempts = past(10, 20)
     partitions.absorb(running(attempts[:160], 24.0, every=5) + attempts[160:])

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from schemas.check import EXAMPLES
-from schemas.export import ROOT
-from schemas.topics import Topic, load_topics
+from leap.schemas.tooling.check import EXAMPLES
+from leap.schemas.tooling.json_schema import ROOT
+from leap.schemas.topics import Topic, load_topics
 
 
 def example_paths() -> list[Path]:

@@ -8,9 +8,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from schemas.codec import Rejected, decode
-from schemas.export import event_schema
-from schemas.topics import load_topics
+from leap.schemas.codec import Rejected, decode
+from leap.schemas.tooling.json_schema import event_schema
+from leap.schemas.topics import load_topics
 from tests.schemas.examples import example
 
 TOPICS = load_topics()

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from schemas import events
-from schemas.base import Event, Time
-from schemas.check import check
-from schemas.export import ROOT, BreakingChange, export, on_disk
-from schemas.launch import Name
-from schemas.topics import load_topics
+from leap.schemas import events
+from leap.schemas.base import Event, Time
+from leap.schemas.launch import Name
+from leap.schemas.tooling.check import check
+from leap.schemas.tooling.json_schema import ROOT, BreakingChange, export, on_disk
+from leap.schemas.topics import load_topics
 
 SCHEMA = "schemas/json/job-allocated.v1.json"
 DECLARATION = "schemas/topics/job-allocated.yaml"

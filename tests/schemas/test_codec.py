@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.codec import MAX_DECODED_BYTES, MAX_MESSAGE_BYTES, Rejected, decode, decode_open, encode
-from schemas.events import DeadLetter, Event, JobAllocated, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
-from schemas.export import event_schema
-from schemas.topics import PREFERENCES, SUBMITTED, load_topics
+from leap.schemas.codec import MAX_DECODED_BYTES, MAX_MESSAGE_BYTES, Rejected, decode, decode_open, encode
+from leap.schemas.events import DeadLetter, Event, JobAllocated, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
+from leap.schemas.tooling.json_schema import event_schema
+from leap.schemas.topics import PREFERENCES, SUBMITTED, load_topics
 from tests.schemas.examples import example, example_paths, topic_of
 
 EVENTS = [topic.event_type for topic in load_topics().values()]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from schemas.compatibility import breaking_changes
+from leap.schemas.tooling.compatibility import breaking_changes
 
 
 def record(required: list[str] | None = None, **fields: Any) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from schemas.codec import Rejected, decode, encode
-from schemas.export import ROOT, schema_path
-from schemas.topics import load_topics
+from leap.schemas.codec import Rejected, decode, encode
+from leap.schemas.tooling.json_schema import ROOT, schema_path
+from leap.schemas.topics import load_topics
 from tests.schemas.examples import example_paths, topic_of
 
 PATHS = example_paths()

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from msgspec import Meta
 
-from schemas import events
-from schemas.events import Event
-from schemas.export import ROOT, BreakingChange, event_schema, export, find_breaks, generate
-from schemas.topics import load_topics
+from leap.schemas import events
+from leap.schemas.events import Event
+from leap.schemas.tooling.json_schema import ROOT, BreakingChange, event_schema, export, find_breaks, generate
+from leap.schemas.topics import load_topics
 
 TOPICS = load_topics()
 FILES = generate(TOPICS)
@@ -43,7 +43,7 @@ def test_every_field_says_what_it_means(topic: Any) -> None:
 def test_meanings_are_read_from_the_docstring() -> None:
     class Sampled(Event, frozen=True, kw_only=True):
         """Two ``samples``
-        of :class:`schemas.events.Event`.
+        of :class:`leap.schemas.events.Event`.
 
         Attributes
         ----------
@@ -64,7 +64,7 @@ def test_meanings_are_read_from_the_docstring() -> None:
         third: int = 0
 
     schema = event_schema(Sampled)
-    assert schema["description"] == "Two `samples` of `schemas.events.Event`."
+    assert schema["description"] == "Two `samples` of `leap.schemas.events.Event`."
     meanings = {name: field["description"] for name, field in schema["properties"].items()}
     assert (meanings["first"], meanings["second"], meanings["third"]) == ("Over two lines.",) * 2 + ("The `last`.",)
     assert meanings["unknown"].startswith("Fields that a newer producer sent")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.hardware import (
+from leap.schemas.hardware import (
     MAX_BYTES,
     MAX_ENTRIES,
     SPECIFICATIONS,

@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.expression import Expression
-from schemas.mapping import FOLDER, MappingError, load_mapping
+from leap.schemas.backfill.expression import Expression
+from leap.schemas.backfill.mapping import FOLDER, MappingError, load_mapping
 
 CONFIG = {"num_trainers": "nodes", "accelerators_per_trainer": 8}
 MINIMAL = {

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from schemas import cli
-from schemas.cli import app, committed
-from schemas.export import BreakingChange, on_disk
-from schemas.topics import load_topics
+from leap.schemas.tooling import cli
+from leap.schemas.tooling.cli import app, committed
+from leap.schemas.tooling.json_schema import BreakingChange, on_disk
+from leap.schemas.topics import load_topics
 from tests.schemas.examples import example
 
 PROBLEM = "schemas/json/x.v1.json: is missing; run `leap schemas export` and commit the result"

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 import yaml
 
-from schemas import events, topics
-from schemas.topics import Topic, load_topics
+from leap.schemas import events, topics
+from leap.schemas.topics import Topic, load_topics
 
 DECLARATION = {
     "name": "job-allocated",

@@ -1,4 +1,4 @@
-"""A broker and a store with a user for every role, who has the rights of :mod:`streams.rights` and no others."""
+"""A broker and a store with a user for every role, with the rights of :mod:`leap.streams.runtime.acl` and no others."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from confluent_kafka.admin._scram import (
     UserScramCredentialUpsertion,
 )
 
-from streams.embedded import Pair
-from streams.kafka import admin_config
-from streams.rights import ROLES, grants, store_rules
-from streams.settings import Settings
+from leap.streams.embedded import Pair
+from leap.streams.kafka.clients import admin_config
+from leap.streams.runtime.acl import ROLES, grants, store_rules
+from leap.streams.runtime.settings import Settings
 from tests.security.services import ADMIN, Authority, kafka_environment, secure_kafka, secure_redis
 
 PREFIX = {"LEAP_TOPIC_PREFIX": "fleet-", "LEAP_REDIS_PREFIX": "fleet"}

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from streams.embedded import child, free_port
+from leap.streams.embedded import child, free_port
 from tests.services import JARS, JAVA, SERVER
 
 ADMIN = ("admin", "admin-secret")

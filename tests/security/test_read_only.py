@@ -9,9 +9,9 @@ import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
-from predictor.store import LocalStore
-from streams.embedded import child, free_port
-from streams.settings import Settings
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.streams.embedded import child, free_port
+from leap.streams.runtime.settings import Settings
 
 # A mount namespace of its own, in which everything that is mounted is read-only.
 READ_ONLY = """

@@ -10,26 +10,26 @@ import pytest
 import redis
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from predictor.store import LocalStore
-from predictor.switches import Switch
-from retrainer import edges
-from retrainer.partitions import Partitions
-from schemas.events import SUCCEEDED, THROUGHPUT, ArtifactPublished
-from schemas.topics import COMPLETED, DEAD_LETTERS, SUBMITTED, load_topics
-from streams.history import TARGETS, history_loop
-from streams.history_rebuild import rebuild
-from streams.history_store import HistoryStore
-from streams.joiner import joiner_loop
-from streams.kafka import CheckedProducer, DeliveryError, consumer_config, producer_config
-from streams.launcher import Launcher
-from streams.monitor_app import LiveMonitor
-from streams.ranges import read_range
-from streams.ranking import ranking_loop
-from streams.redis_client import connect
-from streams.rights import ROLES, grants, topics_of
-from streams.settings import Settings
-from streams.switch_store import SwitchStore
-from streams.topics import TopicError, assert_topics, ensure_topics
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.routing.rollout import Switch
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.night import connectors as edges
+from leap.schemas.events import SUCCEEDED, THROUGHPUT, ArtifactPublished
+from leap.schemas.topics import COMPLETED, DEAD_LETTERS, SUBMITTED, load_topics
+from leap.streams.history.rebuild import rebuild
+from leap.streams.history.store import HistoryStore
+from leap.streams.history.worker import TARGETS, history_loop
+from leap.streams.joining.worker import joiner_loop
+from leap.streams.kafka.clients import CheckedProducer, DeliveryError, consumer_config, producer_config
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.kafka.topic_admin import TopicError, assert_topics, ensure_topics
+from leap.streams.launcher.launcher import Launcher
+from leap.streams.monitor.app import LiveMonitor
+from leap.streams.ranking.rollout_store import SwitchStore
+from leap.streams.ranking.worker import ranking_loop
+from leap.streams.redis_store.client import connect
+from leap.streams.runtime.acl import ROLES, grants, topics_of
+from leap.streams.runtime.settings import Settings
 from tests.builders import submission
 from tests.security.conftest import House
 
@@ -53,7 +53,9 @@ def count(settings: Settings, topic: str) -> int:
 def test_every_program_does_its_job(
     topics: House, artifact_store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streams.preferences.READY_S", 60.0)  # what comes before it reads is not heard
+    monkeypatch.setattr(
+        "leap.streams.launcher.preference_follower.READY_S", 60.0
+    )  # what comes before it reads is not heard
     house, operator = topics, topics.settings("operator")
     SwitchStore(connect(operator.redis_url), operator.redis_prefix).set("other", Switch(mode="off"), "operator")
     job = submission("a-1", job_name="team/job-3x", model_type="model-3", at=HOURLY)
@@ -84,7 +86,7 @@ def test_every_program_does_its_job(
     joiner_loop(house.settings("joiner")).run(until_end=True)
     retrainer = house.settings("retrainer")
     partitions = Partitions(tmp_path / "partitions")
-    assert edges.absorb(retrainer, partitions)() == [HOURLY.date()]
+    assert edges.ingest_attempts(retrainer, partitions)() == [HOURLY.date()]
     assert len(edges.snapshot(retrainer, THROUGHPUT, partitions.files)().records) == 3
     published = ArtifactPublished(target=THROUGHPUT, artifact="x", promoted=True, reason="test", published_at=HOURLY)
     edges.announce(retrainer)(published)

@@ -12,19 +12,20 @@ import fsspec
 import pytest
 import structlog
 
-from streams import logs, topics
-from streams.doctor_artifacts import reachable
-from streams.doctor_store import answers
-from streams.health import health_server
-from streams.history import history_loop
-from streams.joiner import joiner_loop
-from streams.kafka import CheckedProducer
-from streams.launcher import Launcher
-from streams.preferences import PreferenceFollower
-from streams.progress import Progress
-from streams.redis_client import connect
-from streams.settings import Settings
-from streams.visit import Visit
+from leap.streams.doctor.artifact_checks import reachable
+from leap.streams.doctor.check import CheckContext
+from leap.streams.doctor.redis_checks import answers
+from leap.streams.history.worker import history_loop
+from leap.streams.joining.worker import joiner_loop
+from leap.streams.kafka import topic_admin as topics
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.launcher.launcher import Launcher
+from leap.streams.launcher.preference_follower import PreferenceFollower
+from leap.streams.redis_store.client import connect
+from leap.streams.runtime import logs
+from leap.streams.runtime.health_server import health_server
+from leap.streams.runtime.liveness import Progress
+from leap.streams.runtime.settings import Settings
 from tests.builders import submission
 from tests.commands import invoke
 from tests.security.conftest import House
@@ -175,7 +176,7 @@ def test_an_object_store_that_is_not_there_tells_no_secret(
 
 @pytest.mark.parametrize("store", STORES)
 def test_the_doctor_tells_no_secret(said: Said, store: str) -> None:
-    visit = Visit(Settings.from_environment(SECRETS | {"LEAP_REDIS_URL": store.format(SECRET)}))
+    visit = CheckContext(Settings.from_environment(SECRETS | {"LEAP_REDIS_URL": store.format(SECRET)}))
     found = errors_of(lambda: answers(visit), lambda: reachable(visit))
     assert "ftp://127.0.0.1:1/artifacts" in found
     keeps(said() + found)

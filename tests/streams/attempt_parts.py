@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from schemas.events import (
+from leap.schemas.events import (
     ExcludedCandidate,
     JobAllocated,
     JobAttempt,
@@ -14,10 +14,10 @@ from schemas.events import (
     PreferenceList,
     RankedCandidate,
 )
-from schemas.hardware import load_catalog
-from schemas.launch import LaunchConfig, ModelDefinition, Operator
-from schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED
-from streams.attempts import Part, joined, keep, part_of
+from leap.schemas.hardware import load_catalog
+from leap.schemas.launch import LaunchConfig, ModelDefinition, Operator
+from leap.schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED
+from leap.streams.joining.attempt import Part, join_parts, merge_part, to_part
 
 START = datetime(2024, 3, 1, 8, tzinfo=UTC)
 HARDWARE = "A100-SXM-80GB"
@@ -79,8 +79,8 @@ def preference(attempt_id: str = "a-1", hours: int = 0) -> PreferenceList:
 def row_of(parts: Iterable[Part]) -> JobAttempt:
     kept: dict[str, str] = {}
     for part in parts:
-        keep(kept, *part_of(part))
-    return joined(kept, CATALOG)
+        merge_part(kept, *to_part(part))
+    return join_parts(kept, CATALOG)
 
 
 def parts_of(name: str) -> list[Part]:

@@ -4,8 +4,8 @@ import time
 
 from confluent_kafka.admin import AdminClient
 
-from streams.kafka import admin_config
-from streams.settings import Settings
+from leap.streams.kafka.clients import admin_config
+from leap.streams.runtime.settings import Settings
 
 
 def delete_topic(settings: Settings, name: str) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from schemas.topics import load_topics
-from streams.kafka import CheckedProducer, consumer_config
-from streams.rights import ROLES
-from streams.settings import Settings
-from streams.visit import Trouble, Visit
+from leap.schemas.topics import load_topics
+from leap.streams.doctor.check import CheckContext, CheckFailed
+from leap.streams.kafka.clients import CheckedProducer, consumer_config
+from leap.streams.runtime.acl import ROLES
+from leap.streams.runtime.settings import Settings
 
 
 @contextmanager
@@ -40,8 +40,8 @@ def send(settings: Settings, topic: str, at_ms: int = 0, partition_key: bytes = 
     producer.flush()
 
 
-def trouble(look: Any, visit: Visit) -> Trouble:
-    with pytest.raises(Trouble) as caught:
+def trouble(look: Any, visit: CheckContext) -> CheckFailed:
+    with pytest.raises(CheckFailed) as caught:
         look(visit)
     assert caught.value.remedy
     return caught.value

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictor.features.architecture import summary
-from schemas.codec import decode, encode
-from schemas.events import JobAttempt
-from streams.attempts import Part, joined, part_of
-from streams.joiner import MAX_ROW_BYTES
+from leap.predictor.features.architecture import summary
+from leap.schemas.codec import decode, encode
+from leap.schemas.events import JobAttempt
+from leap.streams.joining.attempt import Part, join_parts, to_part
+from leap.streams.joining.worker import MAX_ROW_BYTES
 from tests.streams.attempt_parts import (
     CATALOG,
     HARDWARE,
@@ -65,8 +65,8 @@ def test_hardware_that_was_not_ranked_has_what_is_known_of_it() -> None:
 def test_parts_that_a_newer_worker_kept_are_understood() -> None:
     """As while versions are changed one worker after the other, or changed back."""
     all_kinds: tuple[Part, ...] = (submission(), allocation(), completion())
-    parts = {name: value.replace('{"attempt_id"', '{"later":1,"attempt_id"') for name, value in map(part_of, all_kinds)}
-    row = joined(parts, CATALOG)
+    parts = {name: value.replace('{"attempt_id"', '{"later":1,"attempt_id"') for name, value in map(to_part, all_kinds)}
+    row = join_parts(parts, CATALOG)
     assert row.allocated is not None
     assert row.submitted.unknown == row.allocated.unknown == row.completed.unknown == {"later": 1}
 

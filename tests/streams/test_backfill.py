@@ -7,17 +7,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from schemas.codec import decode
-from schemas.events import JobCompleted, JobSubmitted
-from schemas.mapping import load_mapping
-from schemas.topics import ALLOCATED, COMPLETED, SUBMITTED
-from streams import backfill as module
-from streams.address import JobEvent
-from streams.attempts import event_time
-from streams.backfill import Interrupted, pace, read_table, send
-from streams.mapped import in_time_order
-from streams.ranges import read_range
-from streams.settings import Settings
+from leap.schemas.backfill.mapping import load_mapping
+from leap.schemas.codec import decode
+from leap.schemas.events import JobCompleted, JobSubmitted
+from leap.schemas.topics import ALLOCATED, COMPLETED, SUBMITTED
+from leap.streams.backfill import sender as module
+from leap.streams.backfill.row_mapper import in_time_order
+from leap.streams.backfill.sender import Interrupted, pace, read_table, send
+from leap.streams.joining.attempt import event_time
+from leap.streams.kafka.partition_key import JobEvent
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.runtime.settings import Settings
 from tests.commands import invoke
 
 START = datetime(2019, 3, 1, 8, tzinfo=UTC)

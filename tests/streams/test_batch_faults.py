@@ -8,19 +8,19 @@ import pytest
 from confluent_kafka import TopicPartition
 from prometheus_client import REGISTRY
 
-from schemas.topics import COMPLETED
-from streams import metrics
-from streams.consume import BatchLoop, Message
-from streams.kafka import CheckedProducer
-from streams.settings import Settings
+from leap.schemas.topics import COMPLETED
+from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.runtime import metrics
+from leap.streams.runtime.settings import Settings
 from tests.streams.test_batch_loop import send
 
 WORKER = """
 import os, sys
-from streams.consume import BatchLoop
-from streams.kafka import CheckedProducer
-from streams.settings import Settings
-from streams.worker import run_worker
+from leap.streams.consumer.batch_loop import BatchLoop
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.runtime.settings import Settings
+from leap.streams.consumer.run import run_worker
 from tests.streams.fatal import fail
 
 settings = Settings.from_environment(os.environ)
@@ -49,7 +49,7 @@ def test_a_client_that_has_ended_ends_the_worker(topics: Settings, client: str) 
 
 def test_a_worker_that_is_not_told_what_is_committed_ends_with_an_error(topics: Settings) -> None:
     environment = topics.to_environment() | {"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
-    script = "import streams.consume; streams.consume.ANSWER_S = 0.0\n" + WORKER
+    script = "import leap.streams.consumer.batch_loop; leap.streams.consumer.batch_loop.ANSWER_S = 0.0\n" + WORKER
     command = [sys.executable, "-c", script]
     worker = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert worker.returncode == 1
@@ -57,7 +57,7 @@ def test_a_worker_that_is_not_told_what_is_committed_ends_with_an_error(topics: 
 
 
 def test_the_broker_is_asked_while_a_batch_waits(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.lookout.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("leap.streams.consumer.partition_watcher.LOOK_EVERY_S", 0.0)
     send(topics, 1)
     answered: list[float] = []
 
@@ -72,8 +72,8 @@ def test_the_broker_is_asked_while_a_batch_waits(topics: Settings, monkeypatch: 
 
 
 def test_a_batch_of_large_messages_has_few_of_them(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.consume.BATCH_BYTES", 30)
-    monkeypatch.setattr("streams.consume.AT_ONCE", 1)
+    monkeypatch.setattr("leap.streams.consumer.batch_loop.BATCH_BYTES", 30)
+    monkeypatch.setattr("leap.streams.consumer.batch_loop.AT_ONCE", 1)
     producer = CheckedProducer(topics)
     for number in range(9):
         producer.produce(topics.topic(COMPLETED), b"%020d" % number, b"one partition")

@@ -12,16 +12,16 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from prometheus_client import REGISTRY
 
-from schemas.codec import decode
-from schemas.events import DeadLetter
-from schemas.topics import COMPLETED, DEAD_LETTERS, load_topics
-from streams import metrics
-from streams.consume import BatchLoop, Message
-from streams.dead_letters import DeadLetters
-from streams.kafka import CheckedProducer, DeliveryError, consumer_config
-from streams.ranges import read_range
-from streams.settings import Settings
-from streams.topics import TopicError, ensure_topics, topic_ids
+from leap.schemas.codec import decode
+from leap.schemas.events import DeadLetter
+from leap.schemas.topics import COMPLETED, DEAD_LETTERS, load_topics
+from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.dead_letters import DeadLetters
+from leap.streams.kafka.clients import CheckedProducer, DeliveryError, consumer_config
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.kafka.topic_admin import TopicError, ensure_topics, topic_ids
+from leap.streams.runtime import metrics
+from leap.streams.runtime.settings import Settings
 from tests.streams.deletion import delete_topic
 
 Place = tuple[int, int]
@@ -201,8 +201,8 @@ def test_work_longer_than_the_poll_interval_is_done_again_and_no_crash(topics: S
 WORKER = """
 import json, os, sys, time
 import structlog
-from streams.consume import BatchLoop
-from streams.settings import Settings
+from leap.streams.consumer.batch_loop import BatchLoop
+from leap.streams.runtime.settings import Settings
 
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 settings = Settings.from_environment(os.environ)
@@ -248,7 +248,7 @@ def test_missing_topic_is_an_error_at_start(settings: Settings) -> None:
 def test_topic_created_again_under_a_worker_is_read_from_its_beginning(
     topics: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streams.lookout.LOOK_EVERY_S", 0.2)
+    monkeypatch.setattr("leap.streams.consumer.partition_watcher.LOOK_EVERY_S", 0.2)
     seen: list[Message] = []
     topic = topics.topic(COMPLETED)
     send(topics, 50)

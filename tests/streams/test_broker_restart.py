@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from schemas.topics import COMPLETED, PREFERENCES, load_topics
-from streams.consume import BatchLoop, Message
-from streams.embedded import free_port
-from streams.kafka import CheckedProducer, DeliveryError
-from streams.ranges import read_range
-from streams.settings import Settings
-from streams.topics import ensure_topics
+from leap.schemas.topics import COMPLETED, PREFERENCES, load_topics
+from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.embedded import free_port
+from leap.streams.kafka.clients import CheckedProducer, DeliveryError
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.kafka.topic_admin import ensure_topics
+from leap.streams.runtime.settings import Settings
 from tests.services import real_kafka
 
 COUNT = 300

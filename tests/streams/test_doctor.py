@@ -15,15 +15,18 @@ import redis
 import typer
 from typer.testing import CliRunner
 
-from predictor.store import LocalStore, Pointer
-from schemas.events import THROUGHPUT
-from schemas.topics import SUBMITTED
-from streams import doctor, doctor_artifacts, doctor_store
-from streams.doctor import Check, Finding, examine
-from streams.doctor_cli import doctor as command
-from streams.embedded import STOP_S, child, free_port, store_ready
-from streams.settings import Settings
-from streams.visit import Visit
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.artifacts.store import Pointer
+from leap.schemas.events import THROUGHPUT
+from leap.schemas.topics import SUBMITTED
+from leap.streams.cli.doctor import doctor as command
+from leap.streams.doctor import artifact_checks as doctor_artifacts
+from leap.streams.doctor import redis_checks as doctor_store
+from leap.streams.doctor import runner as doctor
+from leap.streams.doctor.check import CheckContext
+from leap.streams.doctor.runner import Check, Finding, examine
+from leap.streams.embedded import STOP_S, child, free_port, store_ready
+from leap.streams.runtime.settings import Settings
 from tests.conftest import BACKEND
 from tests.streams.doctor_parts import members, send, trouble
 
@@ -73,7 +76,7 @@ def fresh(artifact_store: LocalStore) -> float:
 def test_a_healthy_system_is_all_green(healthy: Settings) -> None:
     send(healthy, SUBMITTED)
     with members(healthy, "history", "joiner", "ranking"):
-        found = examine(Visit(healthy))
+        found = examine(CheckContext(healthy))
     assert [one.check for one in found] == [check.name for check in doctor.CHECKS]
     assert [(one.check, one.found) for one in found if one.state != "ok"] == []
     told = {one.check: one.found for one in found}
@@ -85,7 +88,7 @@ def test_a_healthy_system_is_all_green(healthy: Settings) -> None:
 def test_without_services_it_ends_at_once_and_says_what_hangs_on_what(settings: Settings, tmp_path: Path) -> None:
     nowhere = {**settings.kafka, "bootstrap.servers": "127.0.0.1:1"}
     away = replace(settings, kafka=nowhere, redis_url="redis://127.0.0.1:1/0", artifacts=str(tmp_path))
-    found = {one.check: one for one in examine(Visit(away))}
+    found = {one.check: one for one in examine(CheckContext(away))}
     assert (found["broker"].state, found["store"].state) == ("fault", "fault")
     assert "127.0.0.1:1" in found["broker"].found and "127.0.0.1:1" in found["store"].found
     assert {one.state for one in found.values() if one.found in ("needs: broker", "needs: store")} == {"not looked at"}
@@ -95,12 +98,12 @@ def test_without_services_it_ends_at_once_and_says_what_hangs_on_what(settings: 
 def test_a_check_that_hangs_is_given_up(settings: Settings) -> None:
     never = threading.Event()
 
-    def hang(visit: Visit) -> str:
+    def hang(visit: CheckContext) -> str:
         never.wait(60)
         return "too late"
 
     slow, quick = Check("slow", hang), Check("quick", lambda visit: "done")
-    found = examine(Visit(settings), [slow, quick, Check("after", quick.look, "slow")], deadline_s=2.0)
+    found = examine(CheckContext(settings), [slow, quick, Check("after", quick.look, "slow")], deadline_s=2.0)
     never.set()
     assert [(one.state, one.found) for one in found] == [
         ("fault", "no answer within 2 s"), ("ok", "done"), ("not looked at", "needs: slow"),
@@ -108,14 +111,14 @@ def test_a_check_that_hangs_is_given_up(settings: Settings) -> None:
 
 
 def test_what_a_client_raises_is_a_finding(settings: Settings) -> None:
-    def fail(visit: Visit) -> str:
+    def fail(visit: CheckContext) -> str:
         raise RuntimeError("odd")
 
-    assert examine(Visit(settings), [Check("odd", fail)])[0].found == "RuntimeError: odd"
+    assert examine(CheckContext(settings), [Check("odd", fail)])[0].found == "RuntimeError: odd"
 
 
 def test_what_is_wrong_with_a_store(healthy: Settings, spoiled: "redis.Redis") -> None:
-    visit = Visit(healthy)
+    visit = CheckContext(healthy)
     spoiled.config_set("appendonly", "no")
     assert "no append-only file" in str(trouble(doctor_store.persistence, visit))
     spoiled.config_set("maxmemory-policy", "allkeys-lru")
@@ -127,7 +130,7 @@ def test_what_is_wrong_with_a_store(healthy: Settings, spoiled: "redis.Redis") -
 
 
 def test_clocks_of_store_and_machine(healthy: Settings) -> None:
-    ahead = trouble(doctor_store.clock, Visit(healthy, now=lambda: time.time() + 300))
+    ahead = trouble(doctor_store.clock, CheckContext(healthy, now=lambda: time.time() + 300))
     assert str(ahead) == "this machine's clock is 5 min ahead"
 
 
@@ -136,21 +139,21 @@ def test_rights_in_the_store(healthy: Settings, spoiled: "redis.Redis") -> None:
     ask: Any = spoiled.execute_command
     ask("ACL", "SETUSER", "half", "on", ">secret", *rules)
     user = replace(healthy, redis_url=healthy.redis_url.replace("//", "//half:secret@"))
-    assert "HSET" in str(trouble(doctor_store.rights, Visit(user, role="history")))
+    assert "HSET" in str(trouble(doctor_store.rights, CheckContext(user, role="history")))
     ask("ACL", "SETUSER", "half", "+hset", "+hget")
-    assert doctor_store.rights(Visit(user, role="history")) == "all that history needs"
-    assert healthy.redis_prefix + ":attempt:" in str(trouble(doctor_store.rights, Visit(user, role="joiner")))
-    assert trouble(doctor_store.clock, Visit(user)).can_wait  # TIME is not allowed
+    assert doctor_store.rights(CheckContext(user, role="history")) == "all that history needs"
+    assert healthy.redis_prefix + ":attempt:" in str(trouble(doctor_store.rights, CheckContext(user, role="joiner")))
+    assert trouble(doctor_store.clock, CheckContext(user)).can_wait  # TIME is not allowed
     wrong = replace(healthy, redis_url=healthy.redis_url.replace("//", "//half:wrong@"))
-    assert "LEAP_REDIS_URL" in trouble(doctor_store.answers, Visit(wrong)).remedy
+    assert "LEAP_REDIS_URL" in trouble(doctor_store.answers, CheckContext(wrong)).remedy
 
 
 def test_artifacts_that_cannot_be_written(healthy: Settings, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    blocked = Visit(replace(healthy, artifacts=str(tmp_path / "file" / "artifacts")))
+    blocked = CheckContext(replace(healthy, artifacts=str(tmp_path / "file" / "artifacts")))
     assert "NotADirectoryError" in str(trouble(doctor_artifacts.reachable, blocked))
     assert doctor_artifacts.reachable(replace(blocked, role="ranking")).startswith("0 under")
-    assert "can be read and written" in doctor_artifacts.reachable(Visit(healthy))
+    assert "can be read and written" in doctor_artifacts.reachable(CheckContext(healthy))
     assert not list(Path(healthy.artifacts).glob(".doctor*"))
 
 
@@ -161,8 +164,8 @@ def test_production(healthy: Settings, artifact_store: LocalStore, tmp_path: Pat
     pointer = LocalStore(root).pointer(THROUGHPUT)
     assert pointer is not None
     now = fresh(artifact_store)
-    assert "made 1 h ago, every digest right" in doctor_artifacts.production(Visit(settings, now=lambda: now))
-    old = Visit(settings, now=lambda: now + 5 * 86_400)
+    assert "made 1 h ago, every digest right" in doctor_artifacts.production(CheckContext(settings, now=lambda: now))
+    old = CheckContext(settings, now=lambda: now + 5 * 86_400)
     assert "docs/night.md" in trouble(doctor_artifacts.production, old).remedy
     held = Pointer(version=pointer.version, reason="held", moved_at=datetime.now(UTC), pinned=True)
     LocalStore(root).move(THROUGHPUT, held, pointer)
@@ -171,13 +174,13 @@ def test_production(healthy: Settings, artifact_store: LocalStore, tmp_path: Pat
     model.write_bytes(b"{" + model.read_bytes()[1:])
     assert "digest" in str(trouble(doctor_artifacts.production, old))
     assert "nothing of throughput is in production" in str(
-        trouble(doctor_artifacts.production, Visit(replace(settings, artifacts=str(tmp_path / "none"))))
+        trouble(doctor_artifacts.production, CheckContext(replace(settings, artifacts=str(tmp_path / "none"))))
     )
 
 
 def test_the_catalog(settings: Settings, tmp_path: Path) -> None:
     path = tmp_path / "catalog.yaml"
-    visit = Visit(replace(settings, catalog=str(path)))
+    visit = CheckContext(replace(settings, catalog=str(path)))
     assert "LEAP_CATALOG" in trouble(doctor_artifacts.catalog, visit).remedy
     path.write_text("- {name: X, vendor: V}")
     assert str(trouble(doctor_artifacts.catalog, visit)) == "1 hardware types, 0 with a price"
@@ -198,5 +201,5 @@ def test_the_command(healthy: Settings, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_findings_name_no_password(settings: Settings) -> None:
     secret = replace(settings, redis_url="redis://leap:hush@127.0.0.1:1/0")
-    found: list[Finding] = examine(Visit(secret), [Check("store", doctor_store.answers)])
+    found: list[Finding] = examine(CheckContext(secret), [Check("store", doctor_store.answers)])
     assert "hush" not in str(found)

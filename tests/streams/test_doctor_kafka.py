@@ -10,20 +10,20 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from schemas.topics import COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMITTED, load_topics
-from streams import doctor_kafka
-from streams.kafka import admin_config, consumer_config
-from streams.ranges import read_range
-from streams.settings import Settings
-from streams.topics import ensure_topics
-from streams.visit import Visit
+from leap.schemas.topics import COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMITTED, load_topics
+from leap.streams.doctor import kafka_checks as doctor_kafka
+from leap.streams.doctor.check import CheckContext
+from leap.streams.kafka.clients import admin_config, consumer_config
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.kafka.topic_admin import ensure_topics
+from leap.streams.runtime.settings import Settings
 from tests.streams.doctor_parts import members, send, trouble
 
 HOUR_MS = 3_600_000
 
 
 def test_missing_topics(settings: Settings) -> None:
-    visit = Visit(settings)
+    visit = CheckContext(settings)
     assert f"{settings.topic_prefix}{COMPLETED}" in str(trouble(doctor_kafka.topics, visit))
     assert "leap topics ensure" in trouble(doctor_kafka.topics, visit).remedy
     assert COMPLETED in str(trouble(doctor_kafka.history, visit))
@@ -44,7 +44,7 @@ def test_a_topic_that_is_not_as_declared(
     name = settings.topic(COMPLETED)
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
     ensure_topics(settings, [topic for topic in load_topics().values() if topic.name != COMPLETED])
-    assert found in str(trouble(doctor_kafka.topics, Visit(settings)))
+    assert found in str(trouble(doctor_kafka.topics, CheckContext(settings)))
 
 
 def metadata(replicas: list[int], in_sync: list[int], brokers: int, name: str) -> Any:
@@ -54,8 +54,8 @@ def metadata(replicas: list[int], in_sync: list[int], brokers: int, name: str) -
 
 
 def test_replicas(topics: Settings) -> None:
-    assert doctor_kafka.replicas(Visit(topics)) == "1 of each partition, all in sync"
-    told = Visit(topics)
+    assert doctor_kafka.replicas(CheckContext(topics)) == "1 of each partition, all in sync"
+    told = CheckContext(topics)
     told.__dict__["admin"] = metadata([1, 2, 3], [1, 2], 3, topics.topic(COMPLETED))  # one machine has no replicas
     assert str(trouble(doctor_kafka.replicas, told)) == "1 of 1 partitions lack a replica in sync"
     told.__dict__["admin"] = metadata([1], [1], 3, topics.topic(COMPLETED))
@@ -69,15 +69,15 @@ def test_rights_on_topics_by_role(topics: Settings) -> None:
             future.set_result(SimpleNamespace(authorized_operations=[SimpleNamespace(name="READ")]))
         return futures
 
-    assert doctor_kafka.rights(Visit(topics))  # of a broker without an authorizer
-    told = Visit(topics, role="launcher")
+    assert doctor_kafka.rights(CheckContext(topics))  # of a broker without an authorizer
+    told = CheckContext(topics, role="launcher")
     told.__dict__["admin"] = SimpleNamespace(describe_topics=describe)
     assert f"write {topics.topic(SUBMITTED)}" in str(trouble(doctor_kafka.rights, told))
 
 
 def test_workers_that_are_not_there_or_behind(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_kafka, "LOOK_S", 60.0)
-    visit = Visit(topics)
+    visit = CheckContext(topics)
     assert trouble(doctor_kafka.history, visit).can_wait
     send(topics, COMPLETED, at_ms=int(time.time() * 1000) - 2 * HOUR_MS)
     alone = trouble(doctor_kafka.history, visit)
@@ -104,18 +104,18 @@ def test_messages_deleted_before_they_were_worked_off(topics: Settings) -> None:
     admin = AdminClient(admin_config(topics))
     for future in admin.delete_records([TopicPartition(name, full, 3)]).values():
         future.result(30)
-    assert "2 messages were deleted before" in str(trouble(doctor_kafka.history, Visit(topics)))
+    assert "2 messages were deleted before" in str(trouble(doctor_kafka.history, CheckContext(topics)))
 
 
 def test_dead_letters_of_the_last_day(topics: Settings) -> None:
-    assert doctor_kafka.dead_letters(Visit(topics)) == "none in the last day"
+    assert doctor_kafka.dead_letters(CheckContext(topics)) == "none in the last day"
     send(topics, DEAD_LETTERS)
     send(topics, DEAD_LETTERS)
-    found = trouble(doctor_kafka.dead_letters, Visit(topics))
+    found = trouble(doctor_kafka.dead_letters, CheckContext(topics))
     assert "messages set aside" in str(found) and found.can_wait
 
 
 @pytest.mark.real("the embedded broker does not look for times")
 def test_a_sender_whose_clock_is_ahead(topics: Settings) -> None:
     send(topics, COMPLETED, at_ms=int(time.time() * 1000) + HOUR_MS)
-    assert topics.topic(COMPLETED) in str(trouble(doctor_kafka.clocks, Visit(topics)))
+    assert topics.topic(COMPLETED) in str(trouble(doctor_kafka.clocks, CheckContext(topics)))

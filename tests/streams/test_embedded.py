@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import redis
 
-from streams.embedded import PORTS, ServiceError, broker_ready, child, embedded_pair, free_port, store_ready
+from leap.streams.embedded import PORTS, ServiceError, broker_ready, child, embedded_pair, free_port, store_ready
 
 OWNER = """
 import sys, time
 from pathlib import Path
-from streams.embedded import embedded_pair
+from leap.streams.embedded import embedded_pair
 with embedded_pair(Path(sys.argv[1])) as pair:
     print(pair.bootstrap_servers, pair.redis_url, flush=True)
     time.sleep(60)
@@ -51,7 +51,7 @@ def test_free_ports_differ_and_no_connection_takes_them(monkeypatch: pytest.Monk
     assert len(set(found)) == 100
     assert max(found) < 32_768, "from there on Linux gives ports to whoever connects"
     with socket.create_server(("127.0.0.1", found[-1])):
-        monkeypatch.setattr("streams.embedded._numbers", itertools.count(PORTS.index(found[-1])))
+        monkeypatch.setattr("leap.streams.embedded._numbers", itertools.count(PORTS.index(found[-1])))
         assert free_port() != found[-1]
 
 

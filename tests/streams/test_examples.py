@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.codec import decode
-from schemas.events import JobAllocated, JobCompleted, JobSubmitted
-from schemas.topics import ALLOCATED, COMPLETED, SUBMITTED, load_topics
-from streams.ranges import read_range
-from streams.settings import Settings
+from leap.schemas.codec import decode
+from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted
+from leap.schemas.topics import ALLOCATED, COMPLETED, SUBMITTED, load_topics
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.runtime.settings import Settings
 from tests.services import JARS, ROOT
 
 EXAMPLES = {topic: ROOT / f"schemas/examples/{topic}/v1/full.json" for topic in (SUBMITTED, ALLOCATED, COMPLETED)}

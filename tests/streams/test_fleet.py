@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from predictor.families import family
-from retrainer.table import frame, normalise
-from schemas.events import Event, JobAllocated, JobCompleted, JobSubmitted
-from schemas.topics import ALLOCATED, COMPLETED, load_topics
-from streams.attempts import joined, keep, part_of
-from streams.fleet.generate import DAY_S, DayBatch, Fleet, FleetConfig
+from leap.predictor.features.job_family import family
+from leap.retrainer.dataset.feature_table import frame, normalise
+from leap.schemas.events import Event, JobAllocated, JobCompleted, JobSubmitted
+from leap.schemas.topics import ALLOCATED, COMPLETED, load_topics
+from leap.streams.joining.attempt import join_parts, merge_part, to_part
+from leap.streams.simulator.fleet import DAY_S, DayBatch, Fleet, FleetConfig
 
 SMALL = FleetConfig(days=8, attempts_per_day=300)
 
@@ -62,8 +62,8 @@ def test_rows_equal_the_joined_events(fleet: Fleet) -> None:
         parts: dict[str, dict[str, str]] = {}
         for _, _, event in batch.events():
             assert isinstance(event, JobSubmitted | JobAllocated | JobCompleted)
-            keep(parts.setdefault(event.attempt_id, {}), *part_of(event))
-        rows = [joined(part, fleet.catalog) for part in parts.values() if {"submitted", "completed"} <= part.keys()]
+            merge_part(parts.setdefault(event.attempt_id, {}), *to_part(event))
+        rows = [join_parts(part, fleet.catalog) for part in parts.values() if {"submitted", "completed"} <= part.keys()]
         expected = frame(rows).sort_values("attempt_id", ignore_index=True)
         assert len(expected) > 200
         pd.testing.assert_frame_equal(

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from streams.fleet import calibration, marginals
-from streams.fleet.ceilings import accuracy
-from streams.fleet.cli import app
-from streams.fleet.describe import Description, Marginal, as_table, describe
-from streams.fleet.generate import Fleet, FleetConfig
-from streams.fleet.marginals import Attempts
-from streams.fleet.plots import write_plots
+from leap.predictor.models.accuracy import accuracy
+from leap.streams.cli.simulator import app
+from leap.streams.simulator import constants as calibration
+from leap.streams.simulator import marginals
+from leap.streams.simulator.calibration_report import Description, Marginal, as_table, describe
+from leap.streams.simulator.fleet import Fleet, FleetConfig
+from leap.streams.simulator.marginals import Attempts
+from leap.streams.simulator.plots import write_plots
 
 
 @pytest.fixture(scope="module")

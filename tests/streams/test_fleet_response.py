@@ -6,13 +6,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from schemas.hardware import Hardware, load_catalog
-from streams.fleet import operators
-from streams.fleet.families import Configurations
-from streams.fleet.generate import Fleet, FleetConfig
-from streams.fleet.models import make_model_types
-from streams.fleet.response import Machines, throughput
-from streams.fleet.scheduler import allocate
+from leap.schemas.hardware import Hardware, load_catalog
+from leap.streams.simulator import model_definitions as operators
+from leap.streams.simulator.fleet import Fleet, FleetConfig
+from leap.streams.simulator.job_families import Configurations
+from leap.streams.simulator.model_types import make_model_types
+from leap.streams.simulator.roofline import Machines, roofline_throughput
+from leap.streams.simulator.scheduler import allocate
 
 ONE = np.ones(1, dtype=np.int64)
 TYPES = make_model_types(12, np.random.default_rng(0))
@@ -38,7 +38,7 @@ def test_a_model_bound_by_arithmetic_runs_at_half_of_the_peak() -> None:
     fast = machine(bf16_tflops=100.0, memory_bandwidth_gb_s=1e6)
     kind = int(np.argmax(TYPES.flops))
     config = dataclasses.replace(PLAIN, sequence=TYPES.tokens[kind] * ONE)
-    measured = throughput(TYPES, kind * ONE, config, fast, 0 * ONE)
+    measured = roofline_throughput(TYPES, kind * ONE, config, fast, 0 * ONE)
     assert measured[0] == pytest.approx(0.5 * 100e12 / (3 * TYPES.flops[kind]), rel=0.01)
 
 
@@ -46,7 +46,7 @@ def test_a_model_bound_by_its_readers_runs_as_fast_as_they_read() -> None:
     fast = machine(bf16_tflops=1e5, memory_bandwidth_gb_s=1e6)
     kind = int(np.argmin(TYPES.flops))
     starved = dataclasses.replace(PLAIN, readers=2 * ONE)
-    measured = throughput(TYPES, kind * ONE, starved, fast, 0 * ONE)
+    measured = roofline_throughput(TYPES, kind * ONE, starved, fast, 0 * ONE)
     assert measured[0] == pytest.approx(2 / (TYPES.reader_ms[kind] * 1e-3), rel=0.02)
 
 
@@ -56,12 +56,12 @@ def test_better_hardware_is_never_slower_and_more_hosts_never_scale_beyond_their
     config = dataclasses.replace(config, sequence=TYPES.tokens, batch=np.maximum(config.batch, 8))
     rows = np.zeros(len(kinds), dtype=np.int64)
     worse = dict.fromkeys(("bf16_tflops", "memory_bandwidth_gb_s", "interconnect_gb_s", "host_link_gb_s"), 50.0)
-    base = throughput(TYPES, kinds, config, machine(**worse), rows)
+    base = roofline_throughput(TYPES, kinds, config, machine(**worse), rows)
     for name in worse:
-        better = throughput(TYPES, kinds, config, machine(**(worse | {name: 100.0})), rows)
+        better = roofline_throughput(TYPES, kinds, config, machine(**(worse | {name: 100.0})), rows)
         assert (better >= base * (1 - 1e-12)).all()
     many = dataclasses.replace(config, trainers=8 * config.trainers, readers=8 * config.readers)
-    scaled = throughput(TYPES, kinds, many, machine(**worse), rows)
+    scaled = roofline_throughput(TYPES, kinds, many, machine(**worse), rows)
     assert (scaled < 8 * base).all()
 
 

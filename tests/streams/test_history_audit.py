@@ -8,18 +8,18 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from typer.testing import CliRunner
 
-from schemas.codec import encode
-from schemas.events import JobAttempt, JobCompleted, JobSubmitted
-from schemas.launch import LaunchConfig
-from schemas.topics import ATTEMPTS
-from streams.history import history_loop
-from streams.history_audit import attempts, audit, compare
-from streams.history_cli import app
-from streams.history_store import HistoryStore
-from streams.kafka import CheckedProducer
-from streams.observations import Key, Observation
-from streams.redis_client import connect
-from streams.settings import Settings
+from leap.schemas.codec import encode
+from leap.schemas.events import JobAttempt, JobCompleted, JobSubmitted
+from leap.schemas.launch import LaunchConfig
+from leap.schemas.topics import ATTEMPTS
+from leap.streams.cli.history import app
+from leap.streams.history.audit import attempts, audit, compare
+from leap.streams.history.store import HistoryStore
+from leap.streams.history.updates import Key, Observation
+from leap.streams.history.worker import history_loop
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.redis_store.client import connect
+from leap.streams.runtime.settings import Settings
 from tests.streams.test_history_rebuild import encoded, finish
 from tests.streams.test_history_worker import TARGET, send, statistics
 
@@ -42,7 +42,7 @@ def expired(monkeypatch: pytest.MonkeyPatch) -> None:
         def get_watermark_offsets(self, partition: TopicPartition, *_: Any, **__: Any) -> tuple[int, int]:
             return 1, 2
 
-    monkeypatch.setattr("streams.history_audit.Consumer", Later)
+    monkeypatch.setattr("leap.streams.history.audit.Consumer", Later)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def moving(monkeypatch: pytest.MonkeyPatch) -> None:
                 raise KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION))
             return super().get_watermark_offsets(partition, *rest)
 
-    monkeypatch.setattr("streams.history_audit.Consumer", Moving)
+    monkeypatch.setattr("leap.streams.history.audit.Consumer", Moving)
 
 
 def join(settings: Settings, events: list[JobCompleted]) -> None:

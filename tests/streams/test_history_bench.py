@@ -1,5 +1,5 @@
-from streams.history_bench import bench
-from streams.settings import Settings
+from leap.streams.bench.history import bench
+from leap.streams.runtime.settings import Settings
 
 
 def test_it_measures(settings: Settings) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import redis
 
-from streams.embedded import child, free_port, store_ready
-from streams.history_store import HistoryStore
-from streams.redis_client import connect
+from leap.streams.embedded import child, free_port, store_ready
+from leap.streams.history.store import HistoryStore
+from leap.streams.redis_store.client import connect
 from tests.conftest import BACKEND
 from tests.streams.test_history_store import assert_equals_numpy, everything, stream
 

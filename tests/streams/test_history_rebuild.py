@@ -12,19 +12,19 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from schemas.codec import encode
-from schemas.events import JobCompleted
-from schemas.topics import COMPLETED, load_topics
-from streams import history_rebuild
-from streams.consume import Message
-from streams.history import history_loop
-from streams.history_backup import read_backup, write_backup
-from streams.history_rebuild import SwitchError, rebuild
-from streams.history_store import Held, HistoryStore
-from streams.ranges import read_range
-from streams.redis_client import connect
-from streams.settings import Settings
-from streams.topics import ensure_topics
+from leap.schemas.codec import encode
+from leap.schemas.events import JobCompleted
+from leap.schemas.topics import COMPLETED, load_topics
+from leap.streams.consumer.batch_loop import Message
+from leap.streams.history import rebuild as history_rebuild
+from leap.streams.history.backup import read_backup, write_backup
+from leap.streams.history.rebuild import SwitchError, rebuild
+from leap.streams.history.store import HistoryStore, RebuildInProgress
+from leap.streams.history.worker import history_loop
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.kafka.topic_admin import ensure_topics
+from leap.streams.redis_store.client import connect
+from leap.streams.runtime.settings import Settings
 from tests.commands import invoke
 from tests.streams.deletion import delete_topic
 from tests.streams.test_history_worker import TARGET, assert_exact, completed, send, statistics
@@ -146,9 +146,9 @@ def test_a_backup_of_another_format_is_refused(tmp_path: Path) -> None:
 
 def test_workers_wait_while_a_rebuild_switches(topics: Settings, history: HistoryStore) -> None:
     history.client.set(history.hold, "somebody", px=60_000)
-    with pytest.raises(Held):
+    with pytest.raises(RebuildInProgress):
         history.apply([])
-    with pytest.raises(Held):
+    with pytest.raises(RebuildInProgress):
         rebuild(topics, history)
 
 

@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from predictor.statistics import Statistics
-from streams import history_store
-from streams.history_store import Applied, HistoryStore
-from streams.observations import BUCKETS, Key, Observation, calls, unclaimed
-from streams.redis_client import Client, connect
-from streams.settings import Settings
-from streams.spans import Lost, Span
+from leap.predictor.history.welford import Statistics
+from leap.streams.history import store as history_store
+from leap.streams.history.store import Applied, HistoryStore
+from leap.streams.history.updates import BUCKETS, Key, Observation, group_by_bucket, unverified_ranges
+from leap.streams.redis_store.client import Client, connect
+from leap.streams.redis_store.offset_fence import OffsetRange, StoreDataLost
+from leap.streams.runtime.settings import Settings
 
 TARGET = "throughput"
 numbers = itertools.count()
@@ -121,7 +121,7 @@ def test_exact_under_crashes_duplicates_and_other_boundaries(client: Client, set
 
 def apply_partly(history: HistoryStore, batch: list[Observation], rng: random.Random) -> None:
     """Die with the pipeline half way: some buckets have the batch, others do not."""
-    for target, (arguments, buckets) in calls(batch, unclaimed(batch)).items():
+    for target, (arguments, buckets) in group_by_bucket(batch, unverified_ranges(batch)).items():
         for number, updates in enumerate(buckets):
             if rng.random() < 0.5:
                 bucket = history._bucket(0, target, number)
@@ -233,13 +233,13 @@ def test_a_store_that_is_down_raises(unused_port: int) -> None:
 
 @pytest.fixture
 def unused_port() -> int:
-    from streams.embedded import free_port
+    from leap.streams.embedded import free_port
 
     return free_port()
 
 
 def test_every_bucket_knows_how_far_each_partition_is(history: HistoryStore) -> None:
-    history.apply([seen(7, "a", 1.0, 0.0)], {TARGET: {"id/0": Span(0, 9), "id/1": Span(0, 0)}})
+    history.apply([seen(7, "a", 1.0, 0.0)], {TARGET: {"id/0": OffsetRange(0, 9), "id/1": OffsetRange(0, 0)}})
     assert [bucket.fences for bucket in history.buckets(TARGET)] == [{"id/0": 8}] * BUCKETS
 
 
@@ -256,8 +256,8 @@ def test_what_the_store_loses_is_applied_again(client: Client, settings: Setting
         batch = [row for row in rows if row.offset >= position][: rng.randrange(80)]
         end = batch[-1].offset + 1 if batch else position
         try:
-            history.apply(batch, {TARGET: {"id/0": Span(position, end)}})
-        except Lost as lost:
+            history.apply(batch, {TARGET: {"id/0": OffsetRange(position, end)}})
+        except StoreDataLost as lost:
             assert lost.begins["id/0"] < position
             position = lost.begins["id/0"]
             told += 1

@@ -19,20 +19,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from predictor.families import family
-from predictor.statistics import Statistics
-from schemas.codec import decode, encode
-from schemas.events import DeadLetter, JobCompleted
-from schemas.topics import COMPLETED, DAY_MS, DEAD_LETTERS
-from streams.consume import Message
-from streams.embedded import child
-from streams.history import WORKER, history_loop, observe, read
-from streams.history_store import HistoryStore
-from streams.kafka import CheckedProducer
-from streams.observations import Key
-from streams.ranges import read_range
-from streams.redis_client import connect
-from streams.settings import Settings
+from leap.predictor.features.job_family import family
+from leap.predictor.history.welford import Statistics
+from leap.schemas.codec import decode, encode
+from leap.schemas.events import DeadLetter, JobCompleted
+from leap.schemas.topics import COMPLETED, DAY_MS, DEAD_LETTERS
+from leap.streams.consumer.batch_loop import Message
+from leap.streams.embedded import child
+from leap.streams.history.store import HistoryStore
+from leap.streams.history.updates import Key
+from leap.streams.history.worker import WORKER, history_loop, observe, read
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.redis_store.client import connect
+from leap.streams.runtime.settings import Settings
 from tests.proxy import Proxy
 
 TARGET = "throughput"
@@ -246,9 +246,9 @@ def test_the_store_goes_away_and_comes_back(topics: Settings) -> None:
 
 WORKER_PROCESS = """
 import os, sys
-from streams.consume import BatchLoop
-from streams.history import history_loop
-from streams.settings import Settings
+from leap.streams.consumer.batch_loop import BatchLoop
+from leap.streams.history.worker import history_loop
+from leap.streams.runtime.settings import Settings
 
 class Slow(BatchLoop):
     written = 0
@@ -259,8 +259,8 @@ class Slow(BatchLoop):
         time.sleep(0.05 if Slow.written < 1000 else 600)
         super()._commit(batch)
 
-import streams.history
-streams.history.BatchLoop = Slow
+import leap.streams.history.worker
+leap.streams.history.worker.BatchLoop = Slow
 loop = history_loop(Settings.from_environment(os.environ))
 loop._batch_size = 150
 loop.run()

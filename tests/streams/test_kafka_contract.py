@@ -16,14 +16,14 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
 
-from schemas.topics import COMPLETED, load_topics
-from streams.embedded import free_port
-from streams.kafka import MAX_REQUEST_BYTES, CheckedProducer, DeliveryError, admin_config, producer_config
-from streams.ranges import read_range
-from streams.settings import Settings
-from streams.topics import TopicError, assert_topics, ensure_topics, topic_ids
-from streams.topics_cli import app as topics_app
-from streams.worker_cli import app as worker_app
+from leap.schemas.topics import COMPLETED, load_topics
+from leap.streams.cli.topics import app as topics_app
+from leap.streams.cli.worker import app as worker_app
+from leap.streams.embedded import free_port
+from leap.streams.kafka.clients import MAX_REQUEST_BYTES, CheckedProducer, DeliveryError, admin_config, producer_config
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.kafka.topic_admin import TopicError, assert_topics, ensure_topics, topic_ids
+from leap.streams.runtime.settings import Settings
 from tests.streams.deletion import delete_topic
 
 T0 = int(time.time() * 1000) - 3_600_000  # what is older than a topic's retention, Kafka deletes when it looks
@@ -104,8 +104,8 @@ def test_more_partitions_than_declared_are_told_and_stop_no_worker(
         monkeypatch.setenv(name, value)
     check = CliRunner().invoke(topics_app, ["check"])
     assert (check.exit_code, grown in check.stderr) == (1, True)
-    monkeypatch.setattr("streams.history.history_loop", lambda settings: None)
-    monkeypatch.setattr("streams.worker.run_worker", lambda loop, settings: True)
+    monkeypatch.setattr("leap.streams.history.worker.history_loop", lambda settings: None)
+    monkeypatch.setattr("leap.streams.consumer.run.run_worker", lambda loop, settings: True)
     worker = CliRunner().invoke(worker_app, ["history"])
     assert (worker.exit_code, grown in worker.stderr) == (0, True)
 
@@ -117,7 +117,7 @@ def test_topic_that_cannot_be_created(settings: Settings) -> None:
 
 
 def test_no_broker_is_a_clear_error(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.topics.TIMEOUT_S", 0.3)
+    monkeypatch.setattr("leap.streams.kafka.topic_admin.TIMEOUT_S", 0.3)
     alone = replace(settings, kafka={"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": "0"})
     with pytest.raises(TopicError, match="does not answer"):
         assert_topics(alone, [Declared()])

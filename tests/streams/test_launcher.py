@@ -14,18 +14,18 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from predictor.families import family
-from schemas.codec import encode
-from schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
-from schemas.launch import LaunchConfig
-from schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED
-from streams import launcher as module
-from streams.consume import Message
-from streams.kafka import CheckedProducer
-from streams.launcher import Counts, Launcher
-from streams.preferences import DEADLINE_EXCEEDED
-from streams.ranges import read_range
-from streams.settings import Settings
+from leap.predictor.features.job_family import family
+from leap.schemas.codec import encode
+from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
+from leap.schemas.launch import LaunchConfig
+from leap.schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED
+from leap.streams.consumer.batch_loop import Message
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.launcher import launcher as module
+from leap.streams.launcher.launcher import Counts, Launcher
+from leap.streams.launcher.preference_follower import DEADLINE_EXCEEDED
+from leap.streams.runtime.settings import Settings
 from tests.streams.fatal import fail
 
 START = datetime(2024, 3, 1, 8, tzinfo=UTC)
@@ -219,8 +219,8 @@ def test_copy_in_a_forked_child_drops(absent: Launcher) -> None:
 def test_events_of_a_script_that_never_closes_are_sent(topics: Settings) -> None:
     script = """
 import os
-from streams.launcher import Launcher
-from streams.settings import Settings
+from leap.streams.launcher.launcher import Launcher
+from leap.streams.runtime.settings import Settings
 launcher = Launcher(Settings.from_environment(os.environ))
 assert launcher.submitted({"attempt_id": "a-1", "job_name": "bert", "model_type": "bert",
     "submitted_at": "2024-03-01T08:00:00Z", "config": {"num_trainers": 1, "accelerators_per_trainer": 8}})
@@ -230,7 +230,9 @@ assert launcher.submitted({"attempt_id": "a-1", "job_name": "bert", "model_type"
 
 
 def test_preference_list_of_an_attempt_is_heard(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.preferences.READY_S", 60.0)  # the topic is new, and what comes before is not heard
+    monkeypatch.setattr(
+        "leap.streams.launcher.preference_follower.READY_S", 60.0
+    )  # the topic is new, and what comes before is not heard
     answer = PreferenceList(attempt_id="a-2", model_type="bert", no_opinion="no artifact", decided_at=START)
     producer = CheckedProducer(topics)
     with Launcher(topics, follow_preferences=True) as launcher:
@@ -251,7 +253,7 @@ def test_preference_list_of_an_attempt_is_heard(topics: Settings, monkeypatch: p
 
 
 def test_preference_with_the_broker_away_is_an_empty_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.preferences.READY_S", 0.05)
+    monkeypatch.setattr("leap.streams.launcher.preference_follower.READY_S", 0.05)
     with Launcher(ABSENT, follow_preferences=True) as launcher:
         launcher.submitted(submission())
         assert launcher.preference("a-1", deadline=0.05).no_opinion == DEADLINE_EXCEEDED

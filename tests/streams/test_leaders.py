@@ -5,7 +5,7 @@ from unittest.mock import MagicMock
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from streams.kafka import offsets_for_times, when_led
+from leap.streams.kafka.clients import offsets_for_times, when_led
 
 
 def test_a_question_is_asked_again_while_a_partition_has_no_leader() -> None:

@@ -6,13 +6,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from schemas.topics import COMPLETED, DEAD_LETTERS, SUBMITTED
-from streams.consume import Message
-from streams.dead_letters import DeadLetters
-from streams.kafka import CheckedProducer
-from streams.letters_cli import letters
-from streams.ranges import read_range
-from streams.settings import Settings
+from leap.schemas.topics import COMPLETED, DEAD_LETTERS, SUBMITTED
+from leap.streams.cli.dead_letters import letters
+from leap.streams.consumer.batch_loop import Message
+from leap.streams.consumer.dead_letters import DeadLetters
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.runtime.settings import Settings
 
 APP = typer.Typer()
 APP.command()(letters)

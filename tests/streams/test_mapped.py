@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.codec import decode, encode
-from schemas.events import JobAllocated, JobCompleted, JobSubmitted
-from schemas.mapping import Condition, Mapping, MappingError, Source, load_mapping
-from streams.attempts import event_time
-from streams.backfill import read_table
-from streams.mapped import BadRow, Job, RowMapper, in_time_order
-from streams.tables import Row, TableError, table_columns, table_rows
+from leap.schemas.backfill.mapping import Condition, Mapping, MappingError, Source, load_mapping
+from leap.schemas.codec import decode, encode
+from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted
+from leap.streams.backfill.row_mapper import BadRow, Job, RowMapper, in_time_order
+from leap.streams.backfill.sender import read_table
+from leap.streams.backfill.table_reader import Row, TableError, table_columns, table_rows
+from leap.streams.joining.attempt import event_time
 
 MAPPING = Mapping(
     keep=(Condition(column="state", equals=("done", "FAILED")), Condition(column="rate", missing=False)),

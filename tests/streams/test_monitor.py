@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.events import SUCCEEDED, THROUGHPUT, JobAllocated, JobCompleted, PreferenceList, RankedCandidate
-from streams import monitor as module
-from streams import monitor_skew
-from streams.monitor import Monitor, Part
+from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobAllocated, JobCompleted, PreferenceList, RankedCandidate
+from leap.streams.monitor import aggregates as module
+from leap.streams.monitor import skew as monitor_skew
+from leap.streams.monitor.aggregates import Monitor, Part
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

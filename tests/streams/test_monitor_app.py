@@ -18,15 +18,15 @@ import msgspec
 import pytest
 from prometheus_client import REGISTRY
 
-from schemas.codec import encode
-from schemas.topics import ALLOCATED, COMPLETED, PREFERENCES
-from streams.embedded import free_port
-from streams.health import health_server
-from streams.kafka import CheckedProducer
-from streams.metrics import LIVE_SHARE
-from streams.monitor import Figures, Monitor, Part
-from streams.monitor_app import LiveMonitor, credentials
-from streams.settings import Settings
+from leap.schemas.codec import encode
+from leap.schemas.topics import ALLOCATED, COMPLETED, PREFERENCES
+from leap.streams.embedded import free_port
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.monitor.aggregates import Figures, Monitor, Part
+from leap.streams.monitor.app import LiveMonitor, credentials
+from leap.streams.runtime.health_server import health_server
+from leap.streams.runtime.metrics import LIVE_SHARE
+from leap.streams.runtime.settings import Settings
 from tests.services import ROOT
 from tests.streams.test_monitor import EVENTS, NOW, completed, told
 

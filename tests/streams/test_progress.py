@@ -4,9 +4,9 @@ import urllib.request
 
 import pytest
 
-from streams import health
-from streams.health import health_server
-from streams.progress import Progress
+from leap.streams.runtime import health_server as health
+from leap.streams.runtime.health_server import health_server
+from leap.streams.runtime.liveness import Progress
 
 ONE, TWO = ("t", 0), ("t", 1)
 

@@ -10,18 +10,18 @@ import pytest
 import redis
 from structlog.testing import capture_logs
 
-from predictor.store import LocalStore
-from predictor.switches import Switch, Switches
-from schemas.codec import decode, encode
-from schemas.events import DeadLetter, PreferenceList
-from schemas.topics import DEAD_LETTERS, PREFERENCES, SUBMITTED
-from streams.embedded import child, free_port, store_ready
-from streams.kafka import CheckedProducer
-from streams.ranges import read_range
-from streams.ranking import ranking_loop
-from streams.redis_client import connect
-from streams.settings import Settings
-from streams.switch_store import FollowedSwitches, SwitchStore
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.routing.rollout import Switch, Switches
+from leap.schemas.codec import decode, encode
+from leap.schemas.events import DeadLetter, PreferenceList
+from leap.schemas.topics import DEAD_LETTERS, PREFERENCES, SUBMITTED
+from leap.streams.embedded import child, free_port, store_ready
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.ranking.rollout_store import SwitchFollower, SwitchStore
+from leap.streams.ranking.worker import ranking_loop
+from leap.streams.redis_store.client import connect
+from leap.streams.runtime.settings import Settings
 from tests.builders import submission
 from tests.commands import invoke
 from tests.streams.test_history_cluster import server
@@ -125,7 +125,7 @@ def test_a_worker_follows_and_keeps_the_last_known(switch_store: SwitchStore) ->
             raise redis.ConnectionError("away")
         return switch_store
 
-    followed = FollowedSwitches(open_store)
+    followed = SwitchFollower(open_store)
     followed.refresh()
     assert followed.current == Switches()
     away = False
@@ -141,7 +141,7 @@ def test_a_worker_follows_and_keeps_the_last_known(switch_store: SwitchStore) ->
 
 def test_switches_that_the_store_has_lost_stay_in_force(settings: Settings, switch_store: SwitchStore) -> None:
     """Ranking that somebody switched off must not begin by itself; that nobody wants it off any more is told."""
-    followed = FollowedSwitches(lambda: switch_store)
+    followed = SwitchFollower(lambda: switch_store)
     with capture_logs() as before:
         followed.refresh()  # nothing was ever set
     switch_store.set("*", Switch(mode="off"), by="ann")
@@ -170,8 +170,8 @@ def test_no_fault_of_the_store_ends_the_following(switch_store: SwitchStore, mon
         return known()
 
     monkeypatch.setattr(switch_store, "known", sometimes)
-    monkeypatch.setattr("streams.switch_store.FOLLOW_EVERY_S", 0.01)
-    followed, stop = FollowedSwitches(lambda: switch_store), threading.Event()
+    monkeypatch.setattr("leap.streams.ranking.rollout_store.FOLLOW_EVERY_S", 0.01)
+    followed, stop = SwitchFollower(lambda: switch_store), threading.Event()
     followed.follow(stop)
     wait_for(lambda: followed.current.default.mode == "off")
     stop.set()

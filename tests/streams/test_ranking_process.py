@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from predictor.store import LocalStore
-from schemas.codec import decode, encode
-from schemas.events import SUCCEEDED, JobCompleted, PreferenceList
-from schemas.topics import COMPLETED, PREFERENCES, SUBMITTED
-from streams.embedded import child
-from streams.explain_cli import LATE, explain
-from streams.kafka import CheckedProducer
-from streams.ranges import read_range
-from streams.settings import Settings
-from streams.switch_cli import app as switch
-from streams.switch_store import FOLLOW_EVERY_S
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.schemas.codec import decode, encode
+from leap.schemas.events import SUCCEEDED, JobCompleted, PreferenceList
+from leap.schemas.topics import COMPLETED, PREFERENCES, SUBMITTED
+from leap.streams.cli.explain import LATE, explain
+from leap.streams.cli.rollout import app as switch
+from leap.streams.embedded import child
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.ranking.rollout_store import FOLLOW_EVERY_S
+from leap.streams.runtime.settings import Settings
 from tests.builders import submission
 
 NUMBERS = itertools.count()

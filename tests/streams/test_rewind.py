@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from schemas.codec import encode
-from schemas.topics import COMPLETED
-from streams.consume import BatchLoop, Message, Rewind
-from streams.history import history_loop
-from streams.history_store import HistoryStore
-from streams.joiner import joiner_loop
-from streams.kafka import CheckedProducer
-from streams.redis_client import connect
-from streams.settings import Settings
+from leap.schemas.codec import encode
+from leap.schemas.topics import COMPLETED
+from leap.streams.consumer.batch_loop import BatchLoop, Message, Rewind
+from leap.streams.history.store import HistoryStore
+from leap.streams.history.worker import history_loop
+from leap.streams.joining.worker import joiner_loop
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.redis_store.client import connect
+from leap.streams.runtime.settings import Settings
 from tests.streams.attempt_parts import completion, submission
 from tests.streams.test_history_worker import assert_exact, completed, send, statistics
 from tests.streams.test_joiner import rows
@@ -51,7 +51,7 @@ def test_a_store_that_has_lost_everything_is_filled_again(
     topics: Settings, monkeypatch: pytest.MonkeyPatch, goes_on: bool
 ) -> None:
     if not goes_on:
-        monkeypatch.setattr("streams.lookout.LOOK_EVERY_S", 0.2)
+        monkeypatch.setattr("leap.streams.consumer.partition_watcher.LOOK_EVERY_S", 0.2)
     events = [completed(number, random.Random(number)) for number in range(400)]
     send(topics, [encode(event) for event in events[:300]])
     loop = history_loop(topics)
@@ -76,7 +76,7 @@ def wait_for(settings: Settings, events: Sequence[object]) -> None:
 
 
 def test_parts_that_are_lost_come_back(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.lookout.LOOK_EVERY_S", 0.2)
+    monkeypatch.setattr("leap.streams.consumer.partition_watcher.LOOK_EVERY_S", 0.2)
     names = [f"a-{number}" for number in range(50)]
     send_parts(topics, [submission(name) for name in names])
     joiner_loop(topics).run(until_end=True)

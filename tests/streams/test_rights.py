@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from schemas.topics import load_topics
-from streams.rights import ROLES, Role
-from streams.topics_cli import app
+from leap.schemas.topics import load_topics
+from leap.streams.cli.topics import app
+from leap.streams.runtime.acl import ROLES, Role
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
 OPERATOR = "operator"

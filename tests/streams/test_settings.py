@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from streams.kafka import admin_config, consumer_config, producer_config
-from streams.settings import FIXED, VARIABLES, Settings, SettingsError
+from leap.streams.kafka.clients import admin_config, consumer_config, producer_config
+from leap.streams.runtime.settings import FIXED, VARIABLES, Settings, SettingsError
 
 
 def test_defaults_are_those_of_the_table() -> None:

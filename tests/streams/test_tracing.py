@@ -11,18 +11,18 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from predictor.store import LocalStore
-from schemas.codec import encode
-from schemas.topics import ATTEMPTS, COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMITTED
-from streams import tracing
-from streams.joiner import joiner_loop
-from streams.kafka import CheckedProducer
-from streams.launcher import Launcher
-from streams.message import Message
-from streams.ranges import read_range
-from streams.ranking import ranking_loop
-from streams.settings import Settings
-from streams.tracing import Headers, Step, carried, trace_id
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.schemas.codec import encode
+from leap.schemas.topics import ATTEMPTS, COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMITTED
+from leap.streams.joining.worker import joiner_loop
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.launcher.launcher import Launcher
+from leap.streams.ranking.worker import ranking_loop
+from leap.streams.runtime import tracing
+from leap.streams.runtime.settings import Settings
+from leap.streams.runtime.tracing import Headers, Step, carried, trace_id
 from tests.builders import attempt, submission
 
 STATE = ("tracestate", b"vendor=1")

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 from confluent_kafka import Producer
 
-from schemas.codec import decode
-from schemas.events import DeadLetter
-from schemas.topics import COMPLETED, DEAD_LETTERS
-from streams.consume import BatchLoop, Message
-from streams.history import history_loop
-from streams.kafka import producer_config
-from streams.ranges import read_range
-from streams.settings import Settings
+from leap.schemas.codec import decode
+from leap.schemas.events import DeadLetter
+from leap.schemas.topics import COMPLETED, DEAD_LETTERS
+from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.history.worker import history_loop
+from leap.streams.kafka.clients import producer_config
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.runtime.settings import Settings
 
 # Another language's client writes any bytes as a header's name; of Python's only this one can be made to, and only
 # without its compiled parts.

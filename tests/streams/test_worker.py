@@ -12,27 +12,27 @@ from pathlib import Path
 
 import pytest
 
-from schemas.codec import encode
-from schemas.topics import COMPLETED, load_topics
-from streams.embedded import embedded_pair, free_port
-from streams.kafka import CheckedProducer
-from streams.settings import Settings
-from streams.topics import ensure_topics
+from leap.schemas.codec import encode
+from leap.schemas.topics import COMPLETED, load_topics
+from leap.streams.embedded import embedded_pair, free_port
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.topic_admin import ensure_topics
+from leap.streams.runtime.settings import Settings
 from tests.proxy import Proxy
 from tests.streams.test_history_worker import completed, send
 
 WORKER = """
 import os, sys, time
 import structlog
-from streams.consume import BatchLoop
-from streams.progress import Progress
-from streams.settings import Settings
-import streams.consume, streams.worker
+from leap.streams.consumer.batch_loop import BatchLoop
+from leap.streams.runtime.liveness import Progress
+from leap.streams.runtime.settings import Settings
+import leap.streams.consumer.batch_loop, leap.streams.consumer.run
 
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 if "hang" in sys.argv:  # the others end in their own time
-    streams.worker.STOP_S = 1.0
-streams.consume.LAST_RETRY_S = 0.1  # shorter than what counts as stuck, as in life
+    leap.streams.consumer.run.STOP_S = 1.0
+leap.streams.consumer.batch_loop.LAST_RETRY_S = 0.1  # shorter than what counts as stuck, as in life
 settings = Settings.from_environment(os.environ)
 
 def handle(batch):
@@ -52,7 +52,7 @@ def handle(batch):
 
 progress = Progress(stall_s=60.0)
 loop = BatchLoop(settings, "w", [settings.topic("job-completed")], handle, progress=progress)
-print(streams.worker.run_worker(loop, settings))
+print(leap.streams.consumer.run.run_worker(loop, settings))
 """
 
 

@@ -6,9 +6,9 @@ from functools import partial
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from schemas.topics import COMPLETED, PREFERENCES, SUBMITTED, load_topics
-from streams.kafka import admin_config
-from streams.topics import TopicError, ensure_topics, topic_ids
+from leap.schemas.topics import COMPLETED, PREFERENCES, SUBMITTED, load_topics
+from leap.streams.kafka.clients import admin_config
+from leap.streams.kafka.topic_admin import TopicError, ensure_topics, topic_ids
 from tests.faults.fault import Fault
 from tests.faults.scene import Scene
 

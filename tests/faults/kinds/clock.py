@@ -3,7 +3,7 @@
 import time
 from datetime import UTC, datetime, timedelta
 
-from schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
+from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
 from tests.faults import trail
 from tests.faults.fault import Fault
 from tests.faults.scene import Scene

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from predictor.router import Router
-from predictor.store import LocalStore
-from retrainer.night import Night, Plan
-from retrainer.partitions import Partitions
-from schemas.events import THROUGHPUT
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.routing.router import Router
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.night.pipeline import Night, Plan
+from leap.schemas.events import THROUGHPUT
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG, submission
 from tests.faults.fault import Fault

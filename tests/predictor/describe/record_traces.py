@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from predictor.describe.torch_module import trace
+from leap.predictor.describe.torch_module import trace
 
 Made = tuple[nn.Module, tuple[Any, ...]]
 

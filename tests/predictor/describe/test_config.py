@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from predictor.describe.config import describe
-from predictor.describe.graph import NotDescribed
-from predictor.features.architecture import summary
-from schemas import codec
-from schemas.events import JobSubmitted
-from schemas.launch import LaunchConfig, ModelDefinition
+from leap.predictor.describe.builder import NotDescribed
+from leap.predictor.describe.hf_config import describe
+from leap.predictor.features.architecture import summary
+from leap.schemas import codec
+from leap.schemas.events import JobSubmitted
+from leap.schemas.launch import LaunchConfig, ModelDefinition
 
 PUBLISHED: dict[str, tuple[dict[str, Any], int]] = {
     "bert-base-uncased": ({"model_type": "bert", "architectures": ["BertModel"]}, 109_482_240),

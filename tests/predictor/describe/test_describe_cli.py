@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from predictor.describe_cli import describe
-from schemas.launch import ModelDefinition
+from leap.predictor.cli.describe import describe
+from leap.schemas.launch import ModelDefinition
 from tests.predictor.describe.test_onnx import LIGHT
 
 app = typer.Typer()
@@ -77,9 +77,9 @@ def test_a_model_larger_than_a_message_is_told(config: Path) -> None:
 def test_what_is_not_installed_is_named(
     missing: str, arguments: tuple[str | Path, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("predictor.describe.onnx")]:
+    for name in [name for name in sys.modules if name.startswith("leap.predictor.describe.onnx")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr("predictor.describe.onnx_file", raising=False)
+    monkeypatch.delattr("leap.predictor.describe.onnx_file", raising=False)
     monkeypatch.setitem(sys.modules, missing, None)
     code, _, told = run(*arguments)
     assert code == 1

@@ -8,10 +8,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from predictor.describe.graph import NotDescribed
-from predictor.describe.onnx_file import describe
-from predictor.features.architecture import summary
-from schemas.launch import ModelDefinition
+from leap.predictor.describe.builder import NotDescribed
+from leap.predictor.describe.onnx_file import describe
+from leap.predictor.features.architecture import summary
+from leap.schemas.launch import ModelDefinition
 
 FLOAT = TensorProto.FLOAT
 INTEGERS = {"x": [1, 5, 8], "i": [1, 3, 8, 8]}

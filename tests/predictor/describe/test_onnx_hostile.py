@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from predictor.describe.graph import NotDescribed
-from predictor.describe.onnx_file import describe
+from leap.predictor.describe.builder import NotDescribed
+from leap.predictor.describe.onnx_file import describe
 from tests.predictor.describe.test_onnx import FLOAT, LIGHT, written
 
 

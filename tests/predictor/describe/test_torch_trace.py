@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from predictor.describe.graph import NORM_FLOPS, NotDescribed
-from predictor.describe.torch_trace import Node, Tensor, Trace
-from predictor.features.architecture import operator_class
-from schemas.launch import ModelDefinition, Operator
+from leap.predictor.describe.builder import NORM_FLOPS, NotDescribed
+from leap.predictor.describe.torch_trace import Node, Tensor, Trace
+from leap.predictor.features.architecture import operator_class
+from leap.schemas.launch import ModelDefinition, Operator
 
 PRODUCTS = {"matmul", "conv", "attention", "recurrent"}
 

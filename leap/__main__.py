@@ -1,0 +1,5 @@
+"""``python -m leap``: the command."""
+
+from leap.cli import main
+
+main()

@@ -1,0 +1,154 @@
+"""An artifact: an immutable directory that holds all that serving needs.
+
+``manifest.json`` names every other file with its length and digest; nothing is read before it is verified.
+"""
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from leap.predictor.artifacts import manifest as manifests
+from leap.predictor.artifacts.manifest import ArtifactError, FileEntry, Manifest
+from leap.predictor.artifacts.signing import FILE as SIGNATURES
+from leap.predictor.features import matrix
+from leap.predictor.features.batch import HardwareTable, Indices, JobBatch, strings
+from leap.predictor.features.matrix import CandidateRows, Matrix
+from leap.predictor.history.snapshot import Snapshot
+from leap.predictor.models.serving import Model
+from leap.predictor.models.serving import load as load_model
+from leap.predictor.storage.bounded import bounded_read
+from leap.predictor.storage.fsync import sync, sync_folder
+from leap.schemas.hardware import Catalog
+
+CATALOG_FILE = "catalog.json"
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A loaded artifact.
+
+    Attributes
+    ----------
+    table
+        The catalog in force when it was made, as columns.
+    """
+
+    manifest: Manifest
+    model: Model
+    snapshot: Snapshot
+    catalog: Catalog
+    table: HardwareTable
+
+    def pairs(self, jobs: JobBatch, job: Indices, hardware_types: Sequence[str]) -> CandidateRows:
+        """Pairs of a job, by its position in `jobs`, and a hardware type, with their history."""
+        found = self.snapshot.find(jobs, job, hardware_types)
+        return CandidateRows(jobs, self.table, job, strings(hardware_types), found)
+
+    def matrix(self, pairs: CandidateRows) -> Matrix:
+        """(rows, features) float32 in the order that the model takes."""
+        return matrix.build(pairs, self.manifest.vocabulary, self.manifest.imputed)
+
+
+def load(folder: Path) -> Artifact:
+    """Verify and load an artifact; its folder has the name of its version.
+
+    Raises
+    ------
+    ArtifactError
+        If it is another version, a file is missing, torn or not what the manifest says, or the features are not
+        those of this version of Leap.
+    """
+    try:
+        manifest = manifests.decode(bounded_read(folder / manifests.FILE, manifests.MAX_MANIFEST_BYTES))
+        if manifest.version != folder.name:
+            raise ArtifactError(f"{folder}: holds the artifact {manifest.version}; put it in its place")
+        _verify(folder, manifest)
+        features = matrix.names(manifest.vocabulary)
+        if manifest.features_digest != matrix.digest(features) or manifest.features != features:
+            raise ArtifactError(f"{folder}: its features are not those of this version; retrain or upgrade")
+        catalog = Catalog.from_json((folder / CATALOG_FILE).read_bytes())
+        if catalog.digest != manifest.catalog_digest:
+            raise ArtifactError(f"{folder}/{CATALOG_FILE}: not the catalog that the manifest names")
+        return Artifact(
+            manifest=manifest,
+            model=load_model(folder, len(features)),
+            snapshot=Snapshot.load(folder),
+            catalog=catalog,
+            table=HardwareTable(catalog),
+        )
+    except ArtifactError:
+        raise
+    except Exception as error:  # what a hostile file ends in cannot be foreseen
+        raise ArtifactError(f"{folder}: {error}; promote another artifact or publish this one again") from error
+
+
+def write(parent: Path, manifest: Manifest, catalog: Catalog, write_files: Callable[[Path], None]) -> Path:
+    """Write an artifact beside its final name, make it durable, then rename it into place.
+
+    Parameters
+    ----------
+    parent
+        Directory that the artifact becomes a child of.
+    manifest
+        Without version and files, which follow from what is written.
+    write_files
+        Writes model and snapshot into the directory that it is given.
+
+    Returns
+    -------
+    Path
+        ``parent/version``. The same content and time give the same version and change nothing.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=parent))
+    try:
+        write_files(draft)
+        (draft / CATALOG_FILE).write_bytes(catalog.to_json())
+        files = {path.name: _entry(path) for path in sorted(draft.iterdir())}
+        digest = hashlib.sha256("".join(f"{name}:{entry.sha256};" for name, entry in files.items()).encode())
+        version = f"{manifest.target}-{manifest.created_at:%Y%m%dT%H%M%SZ}-{digest.hexdigest()[:12]}"
+        final = msgspec.structs.replace(manifest, version=version, files=files)
+        (draft / manifests.FILE).write_bytes(manifests.encode(final))
+        sync_folder(draft)
+        place = parent / version
+        if not place.exists():
+            draft.chmod(0o755)
+            draft.rename(place)
+            sync(parent)
+        return place
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _entry(path: Path) -> FileEntry:
+    return FileEntry(bytes=path.stat().st_size, sha256=_sha256(path))
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _verify(folder: Path, manifest: Manifest) -> None:
+    for name, entry in manifest.files.items():
+        path = folder / name
+        if path.is_symlink() or path.stat().st_size != entry.bytes:
+            raise ArtifactError(f"{path}: not the {entry.bytes} bytes that the manifest names; fetch it again")
+        if _sha256(path) != entry.sha256:
+            raise ArtifactError(f"{path}: its digest is not the manifest's; fetch it again")
+    for name in (CATALOG_FILE, *Snapshot.REQUIRED):
+        if name not in manifest.files:
+            raise ArtifactError(f"{folder}: {name} is not in the manifest; publish the artifact again")
+    # A file that nobody vouches for could take the place of one that is vouched for.
+    for name in sorted({path.name for path in folder.iterdir()} - manifest.files.keys() - {manifests.FILE, SIGNATURES}):
+        if not name.startswith("."):
+            raise ArtifactError(f"{folder}: {name} is not in the manifest; remove it or promote another artifact")

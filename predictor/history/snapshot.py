@@ -1,0 +1,107 @@
+"""Running statistics frozen into an artifact: sorted hashes of the keys beside float32 statistics.
+
+Serving looks a key up by binary search in two memory-mapped arrays, so it needs no store and no network.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leap.predictor.features.batch import Indices, JobBatch
+from leap.predictor.features.history import STATISTICS, Statistics
+from leap.predictor.storage.memmap import mapped
+
+Hashes = NDArray[np.uint64]
+
+HASHES_FILE = "history_hashes.npy"
+STATISTICS_FILE = "history_statistics.npy"
+MAX_KEYS = 4_000_000
+
+
+def key_hash(kind: str, first: str, second: str = "") -> int:
+    """64-bit hash of one key; the length of `first` keeps ("ab", "c") and ("a", "bc") apart.
+
+    Over 750,000 keys the chance that any two collide is 1.5e-8 (birthday bound n^2 / 2^65).
+    """
+    text = f"{kind}\0{len(first)}\0{first}{second}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Statistics by key hash.
+
+    Attributes
+    ----------
+    hashes
+        (keys,) sorted, distinct.
+    statistics
+        (keys, 5) in the order of `STATISTICS`.
+    """
+
+    REQUIRED: ClassVar[tuple[str, ...]] = (HASHES_FILE, STATISTICS_FILE)
+
+    hashes: Hashes
+    statistics: Statistics
+
+    @classmethod
+    def empty(cls) -> "Snapshot":
+        """A snapshot without keys: every family is a cold start."""
+        return cls(np.empty(0, np.uint64), np.empty((0, len(STATISTICS)), np.float32))
+
+    @classmethod
+    def of(cls, hashes: Hashes, statistics: NDArray[np.floating]) -> "Snapshot":
+        """Sort; of keys that are there twice the one with more observations stays."""
+        order = np.lexsort((-statistics[:, 0], hashes))
+        kept = order[np.unique(hashes[order], return_index=True)[1]]
+        return cls(hashes[kept], np.ascontiguousarray(statistics[kept], dtype=np.float32))
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def lookup(self, hashes: Hashes) -> Statistics:
+        """(n, 5) statistics; a row of NaN for a key that is not here."""
+        found = np.full((len(hashes), len(STATISTICS)), np.nan, dtype=np.float32)
+        if len(self.hashes):
+            place = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+            known = self.hashes[place] == hashes
+            found[known] = self.statistics[place[known]]
+        return found
+
+    def find(self, jobs: JobBatch, job: Indices, hardware_types: Sequence[str]) -> dict[str, Statistics]:
+        """Kind to (rows, 5) statistics of pairs of a job, by its position in `jobs`, and a hardware type."""
+        by_family = [key_hash("family", name) for name in jobs.family]
+        by_model = [key_hash("model_type", name) for name in jobs.model_type]
+        families = jobs.family[job].tolist()
+        by_pair = [key_hash("family_hardware", *pair) for pair in zip(families, hardware_types, strict=True)]
+        found = self.lookup(np.array(by_family + by_model + by_pair, np.uint64))
+        family, model_type, pair = np.split(found, [len(jobs), 2 * len(jobs)])
+        return {"family": family[job], "family_hardware": pair, "model_type": model_type[job]}
+
+    def save(self, folder: Path) -> None:
+        """Write both arrays without pickle."""
+        np.save(folder / HASHES_FILE, self.hashes, allow_pickle=False)
+        np.save(folder / STATISTICS_FILE, self.statistics, allow_pickle=False)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Snapshot":
+        """Memory-map what `save` wrote.
+
+        Raises
+        ------
+        ValueError
+            If an array has not the shape, type or order that it must have.
+        """
+        hashes, statistics = (mapped(folder / name) for name in cls.REQUIRED)
+        if hashes.dtype != np.uint64 or hashes.ndim != 1 or len(hashes) > MAX_KEYS:
+            raise ValueError(f"{HASHES_FILE}: at most {MAX_KEYS} 64-bit hashes expected, found {hashes.shape}")
+        if statistics.dtype != np.float32 or statistics.shape != (len(hashes), len(STATISTICS)):
+            raise ValueError(f"{STATISTICS_FILE}: {len(hashes)} x 5 float32 expected, found {statistics.shape}")
+        if np.any(hashes[1:] <= hashes[:-1]):
+            raise ValueError(f"{HASHES_FILE}: hashes are not sorted; the file is torn")
+        return cls(hashes, statistics)

@@ -1,0 +1,98 @@
+"""What is lost when a hardware type or model family has never run: judged on its own attempts, with and without."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from leap.predictor.features.batch import Floats
+from leap.predictor.models.conformal import calibrate
+from leap.retrainer.ablation.problem import removed
+from leap.retrainer.ablation.run import Result
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """One family on the attempts of what was taken away, mean over seeds.
+
+    Attributes
+    ----------
+    attempts
+        Of all seeds together.
+    w20_with, w20_without
+        Where it had run before, and where it had not.
+    low, high
+        95% bootstrap interval of the points of w20 lost, families of jobs drawn with replacement.
+    coverage
+        Percent of these attempts inside the 80% interval, which was calibrated on the other held-out attempts.
+    """
+
+    name: str
+    without: str
+    attempts: int
+    w20_with: float
+    w20_without: float
+    low: float
+    high: float
+    coverage: float
+
+
+def losses(results: Sequence[Result], folder: Path) -> list[Loss]:
+    """One line a family and removal, for which there is a result with and one without."""
+    done = {(one.name, one.run.seed, one.run.without): one for one in results if not one.error}
+    found = []
+    for name, without in dict.fromkeys((name, without) for name, _, without in done if "=" in without):
+        pairs = [
+            (done[name, seed, ""], one)
+            for (other, seed, away), one in done.items()
+            if (other, away) == (name, without) and (name, seed, "") in done
+        ]
+        each = [judged for whole, one in pairs for judged in _judge(whole, one, folder)]
+        if each:
+            attempts, with_, without_, inside = np.array([judged[:4] for judged in each]).T
+            low, high = np.quantile(np.mean([judged[4] for judged in each], axis=0), (0.025, 0.975))
+            found.append(
+                Loss(
+                    name=name,
+                    without=without,
+                    attempts=int(attempts.sum()),
+                    w20_with=round(float(with_.mean()), 1),
+                    w20_without=round(float(without_.mean()), 1),
+                    low=round(float(low), 1),
+                    high=round(float(high), 1),
+                    coverage=round(float(inside.mean()), 1),
+                )
+            )
+    return found
+
+
+def as_text(found: Sequence[Loss]) -> str:
+    """A table for the terminal."""
+    lines = [f"{'':12} {'taken away':28}{'attempts':>9}{'with':>7}{'without':>9}{'lost':>7}{'95%':>14}{'covered':>9}"]
+    for one in found:
+        lost = one.w20_with - one.w20_without
+        lines.append(
+            f"{one.name:12} {one.without:28}{one.attempts:9}{one.w20_with:7.1f}{one.w20_without:9.1f}{lost:7.1f}"
+            f"{one.low:7.1f}-{one.high:6.1f}{one.coverage:9.1f}"
+        )
+    return "\n".join(lines)
+
+
+def _judge(whole: Result, one: Result, folder: Path) -> Iterator[tuple[int, float, float, float, Floats]]:
+    """Attempts, w20 with and without, percent in the interval, and draws of the loss; nothing without attempts."""
+    truth, predicted = one.truth(folder), one.predicted(folder)
+    names = pd.DataFrame({"model_type": truth.model_type, "hardware_type": truth.hardware_type})
+    away = removed(names, one.run.without)
+    if not away.any():
+        return
+    mean, spread, basis = predicted["mean"], predicted["spread"], predicted["basis"]
+    has_spread = not np.isnan(spread).any()
+    others = ~away & ~np.isnan(mean)
+    interval = calibrate(truth.y[others], mean[others], spread[others] if has_spread else None, basis[others])
+    lower, upper = interval.bounds(mean[away], spread[away] if has_spread else None, basis[away])
+    inside = 100 * float(np.mean((truth.y[away] >= lower) & (truth.y[away] <= upper)))
+    means = [whole.predicted(folder)["mean"], mean]
+    with_, without = (100 * float(np.mean(np.abs(np.expm1(each[away] - truth.y[away])) <= 0.2)) for each in means)
+    draws = truth.resampled(means[0], away) - truth.resampled(mean, away)
+    yield int(away.sum()), with_, without, inside, draws

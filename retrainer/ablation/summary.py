@@ -1,0 +1,72 @@
+"""All that the results of a folder say, in one piece."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from leap.retrainer.ablation import leave_group_out as removal
+from leap.retrainer.ablation import results_table as table
+from leap.retrainer.ablation import unseen_graphs as handover
+from leap.retrainer.ablation.leave_group_out import Loss
+from leap.retrainer.ablation.results_table import Line
+from leap.retrainer.ablation.run import Result
+from leap.retrainer.ablation.unseen_graphs import Handover
+
+#: The family that hands new graphs over.
+OURS = "structured"
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """What `leap ablate` answers.
+
+    Attributes
+    ----------
+    families
+        One line a family.
+    taken_away
+        What is lost on hardware types and model types that never ran, where some were taken away.
+    handed_over
+        What jobs with a new graph gain in other families.
+    importance
+        Family to category or input to points of w20 lost when attempts exchange it, mean over seeds, if asked for.
+    """
+
+    families: list[Line]
+    taken_away: list[Loss]
+    handed_over: list[Handover]
+    importance: dict[str, dict[str, float]] = {}
+
+
+def compare(results: Sequence[Result], folder: Path) -> Comparison:
+    """Sum up results whose predictions are in `folder`."""
+    return Comparison(
+        families=table.lines(results, folder),
+        taken_away=removal.losses(results, folder),
+        handed_over=handover.handovers(results, folder, OURS),
+        importance={
+            name: _mean(of) for name in dict.fromkeys(one.name for one in results) if (of := _asked(results, name))
+        },
+    )
+
+
+def as_text(found: Comparison) -> str:
+    """Tables for the terminal, of what there is."""
+    parts = [table.as_text(found.families)]
+    parts += [removal.as_text(found.taken_away)] if found.taken_away else []
+    parts += [handover.as_text(found.handed_over)] if found.handed_over else []
+    for name, lost in found.importance.items():
+        ranked = ", ".join(f"{what} {points:.1f}" for what, points in lost.items())
+        parts.append(f"{name}: points of w20 lost when attempts exchange\n{ranked}")
+    return "\n\n".join(parts)
+
+
+def _asked(results: Sequence[Result], name: str) -> list[dict[str, float]]:
+    return [one.importance for one in results if one.name == name and one.importance]
+
+
+def _mean(several: list[dict[str, float]]) -> dict[str, float]:
+    """Mean of each key, the greatest first; what a seed does not have lost nothing there."""
+    keys = dict.fromkeys(key for one in several for key in one)
+    means = {key: round(sum(one.get(key, 0.0) for one in several) / len(several), 1) for key in keys}
+    return dict(sorted(means.items(), key=lambda item: -item[1]))

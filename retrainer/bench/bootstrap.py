@@ -1,0 +1,111 @@
+"""Accuracy on a hardware type that never ran, against the number of jobs run there first, and how they are chosen."""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from leap.predictor.features.batch import HardwareTable
+from leap.predictor.features.history import SECONDS_PER_DAY
+from leap.predictor.models.structured.estimator import StructuredRecipe
+from leap.predictor.models.structured.exact_history import ExactHistory
+from leap.predictor.models.structured.family_effects_estimator import posterior
+from leap.predictor.models.structured.gp_prior_estimator import StructuredPrior
+from leap.predictor.models.structured.model import EXTRAS, Structured
+from leap.retrainer.bootstrap import candidates
+from leap.retrainer.dataset.feature_table import normalise
+from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
+from leap.retrainer.dataset.training_set import TrainingSet, build_training_set
+from leap.retrainer.evaluation.lookup_table import scores
+from leap.schemas.events import THROUGHPUT
+from leap.streams.simulator.events import joined
+from leap.streams.simulator.fleet import DayBatch, Fleet, FleetConfig
+
+DAYS = 10
+HARDWARE = ("MI300X", "H100-SXM-80GB", "TPU-v5e", "Gaudi2")
+#: Draws of jobs at random, of which the mean is taken.
+DRAWS = 3
+
+
+class Point(msgspec.Struct, frozen=True):
+    """Scores on the new type, of the jobs of the last day that may use it, against their noise-free truth."""
+
+    jobs: int
+    chosen: str
+    w20: float
+    mdape: float
+
+
+def bench(counts: tuple[int, ...], attempts_per_day: int, seeds: int) -> list[Point]:
+    """Means over `seeds` fleets and `HARDWARE` for each number of jobs; `none` is without any."""
+    found: dict[tuple[int, str], list[tuple[float, float]]] = {}
+    for seed in range(seeds):
+        fleet = Fleet(FleetConfig(seed=seed, days=DAYS + 1, attempts_per_day=attempts_per_day))
+        for hardware in HARDWARE:
+            for key, result in _Hidden(fleet, hardware).scores(counts).items():
+                found.setdefault(key, []).append(result)
+    means = {key: np.mean(results, axis=0).round(1).tolist() for key, results in found.items()}
+    return [Point(count, how, w20, mdape) for (count, how), (w20, mdape) in means.items()]
+
+
+class _Hidden:
+    """A fleet whose attempts on one hardware type are not known."""
+
+    def __init__(self, fleet: Fleet, hardware: str) -> None:
+        self._hardware, self._evening = hardware, fleet.midnight(DAYS) / 1000 - 3600
+        self._place, self._table = fleet.hardware.index(hardware), HardwareTable(fleet.catalog)
+        batches = [fleet.day(day) for day in range(DAYS)]
+        rows = normalise(pd.concat([pd.DataFrame(batch.attempts()) for batch in batches], ignore_index=True))
+        self._past = rows[rows["hardware_type"] != hardware].reset_index(drop=True)
+        self._truth = {name: value for batch in batches for name, value in self._true(batch).items()}
+        families = candidates(self._past, self._table, int(self._table.index([hardware])[0]), THROUGHPUT)
+        self._families = families[families["attempt_id"].isin(self._truth)].reset_index(drop=True)
+        day = fleet.day(DAYS)
+        asked = pd.DataFrame(day.attempts()).assign(hardware_type=hardware, measured_throughput=np.nan)
+        asked["measured_throughput"] = asked["attempt_id"].map(self._true(day))
+        self._asked = self._data(normalise(asked))
+        past = self._data(self._past)
+        self._recipe = StructuredRecipe(self._table, EXTRAS).fit(past.columns, past.y)
+
+    def scores(self, counts: Sequence[int]) -> dict[tuple[int, str], tuple[float, float]]:
+        """Number of jobs and how they were chosen to w20 and MdAPE."""
+        families, rng = len(self._families), np.random.default_rng(0)
+        designs = {
+            "planned": [list(range(families))],
+            "at random": [rng.permutation(families).tolist() for _ in range(DRAWS)],
+        }
+        found = {(0, "none"): self._score([])}
+        for how, orders in designs.items():
+            for count in counts:
+                w20, mdape = np.mean([self._score(order[:count]) for order in orders], axis=0)
+                found[count, how] = float(w20), float(mdape)
+        return found
+
+    def _score(self, chosen: list[int]) -> tuple[float, float]:
+        """Condition on the past and the runs on the new type, made the evening before; score the next day there."""
+        runs = self._families.iloc[chosen]
+        ran = runs.assign(
+            hardware_type=self._hardware, submitted_at=self._evening - SECONDS_PER_DAY / 8, finished_at=self._evening,
+            attempt_id=runs["attempt_id"] + "-again",
+            measured_throughput=[self._truth[name] for name in runs["attempt_id"]],
+        )  # fmt: skip
+        known = [self._past, ran[self._past.columns]] if chosen else [self._past]
+        data = self._data(normalise(pd.concat(known, ignore_index=True)))
+        rows, recipe = data.columns, self._recipe
+        prior = StructuredPrior(self._table, EXTRAS, variances=recipe.variances_, steps=0).fit(rows, data.y)
+        process = posterior(rows, data.y - prior.predict(rows), recipe.family_variances_)
+        model = Structured(prior.prior_, process, ExactHistory.of(rows, data.y), recipe.gate_)
+        predicted = model.estimate(self._asked.columns).combined.mean
+        found = scores(np.exp(predicted), np.exp(self._asked.y))
+        assert found is not None
+        return found.w20, found.mdape
+
+    def _true(self, batch: DayBatch) -> dict[str, float]:
+        """Attempt id to noise-free samples/s on the new type, of the attempts that may use it."""
+        values = batch.fleet.truth(batch)[joined(batch), self._place]
+        ids = batch.attempts()["attempt_id"]
+        return {name: value for name, value in zip(ids, values.tolist(), strict=True) if not np.isnan(value)}
+
+    def _data(self, rows: pd.DataFrame) -> TrainingSet:
+        return build_training_set(rows, self._table, PointInTimeStatistics(rows.head(0), np.zeros(0)), THROUGHPUT)

@@ -1,0 +1,139 @@
+"""``leap backtest`` and ``leap holdout``: recipes scored over any table of past jobs."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from leap.predictor.cli.errors import fail
+
+if TYPE_CHECKING:
+    from leap.predictor.features.batch import Floats, Rows
+    from leap.retrainer.evaluation.backtest import Backtest, Beside
+    from leap.retrainer.evaluation.lookup_table import Scores
+
+
+class Walked(StrEnum):
+    """What can be walked forward over a table."""
+
+    structured = "structured"
+    chain = "chain"
+
+
+def backtest(
+    file: Annotated[
+        Path | None, typer.Argument(help="Table of past jobs: CSV or Parquet; the partitions without one.", exists=True)
+    ] = None,
+    mapping: Annotated[
+        str | None, typer.Option(help="Mapping file (YAML) of the table, or one that comes with Leap: mlperf, sia.")
+    ] = None,
+    recipe: Annotated[Walked, typer.Option(help="The structured recipe, or the chain of medians.")] = Walked.structured,
+    every: Annotated[int, typer.Option(min=1, help="Days that one fit serves.")] = 1,
+    warm_up: Annotated[int, typer.Option(min=1, help="First days, which are not scored.")] = 45,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs of nights side by side, each with all rows in memory.")] = 1,
+    by: Annotated[str | None, typer.Option(help="Scores by this extra value too, beside the chain of medians.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
+) -> None:
+    """Score a recipe on every attempt of a table or of the partitions, each predicted from earlier days."""
+    from leap.predictor.features.batch import HardwareTable
+    from leap.predictor.models.structured.estimator import StructuredRecipe
+    from leap.predictor.models.structured.model import EXTRAS
+    from leap.retrainer.evaluation.backtest import beside, summary, walk
+    from leap.retrainer.evaluation.median_chain import ChainOfMedians
+    from leap.schemas.hardware import load_catalog
+
+    rows, y = _of_partitions() if file is None else _of_file(file, mapping, (by,) if by else ())
+    if by and by not in rows:
+        raise fail(f"--by {by}: only a table with a mapping has extra values")
+    table = HardwareTable(load_catalog())
+    fitted = ChainOfMedians() if recipe is Walked.chain else StructuredRecipe(table, EXTRAS, warm_start=True)
+    predicted = walk(rows, y, fitted, every, warm_up, jobs)
+    found = summary(rows, y, predicted)
+    parts = beside(rows[by], y, predicted, walk(rows, y, ChainOfMedians(), every, warm_up, jobs)) if by else None
+    if as_json:
+        print(msgspec.json.encode(found if parts is None else {**msgspec.structs.asdict(found), "by": parts}).decode())
+    else:
+        print("\n".join((*parts_as_text(parts or {}), as_text(found))))
+
+
+def holdout(
+    file: Annotated[Path, typer.Argument(help="Table of past jobs: CSV or Parquet.", exists=True)],
+    mapping: Annotated[str, typer.Option(help="Mapping file (YAML) of the table, or one that comes with Leap.")],
+    same: Annotated[
+        list[str] | None, typer.Option(help="What ranked jobs agree in; model_type and accelerators by default.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rankings as JSON.")] = False,
+) -> None:
+    """Rank hardware types that a model type never ran on: its (model, hardware) pairs are held out of a table."""
+    from leap.predictor.features.batch import HardwareTable
+    from leap.predictor.models.structured.estimator import StructuredRecipe
+    from leap.predictor.models.structured.model import EXTRAS
+    from leap.retrainer.evaluation.leave_pair_out import SAME, evaluate_leave_pair_out
+    from leap.schemas.hardware import load_catalog
+
+    rows, y = _of_file(file, mapping)
+    unknown = sorted(set(same or ()) - set(rows))
+    if unknown:
+        raise fail(f"--same {', '.join(unknown)}: jobs have {', '.join(sorted(rows))}")
+    table = HardwareTable(load_catalog())
+    try:
+        found = evaluate_leave_pair_out(rows, y, StructuredRecipe(table, EXTRAS), table, same or SAME)
+    except ValueError as error:
+        raise fail(f"{file}: {error}") from None
+    if as_json:
+        print(msgspec.json.encode(found).decode())
+        return
+    print(f"{found.contexts} contexts of two and more hardware types, {found.pairs} pairs")
+    for name, ranking in msgspec.structs.asdict(found).items():
+        if name not in ("contexts", "pairs"):
+            print(f"{name:19} tau {ranking.tau:6.3f}  regret {ranking.regret:5}%")
+
+
+def _of_file(file: Path, mapping: str | None, extra: tuple[str, ...] = ()) -> "tuple[Rows, Floats]":
+    from leap.retrainer.evaluation.backtest import rows_of_jobs
+    from leap.schemas.backfill.mapping import MappingError, load_mapping
+    from leap.streams.backfill.sender import read_table
+    from leap.streams.backfill.table_reader import TableError
+
+    if mapping is None:
+        raise fail(f"{file}: --mapping says what its columns are; see docs/backfill.md")
+    try:
+        rows, y = rows_of_jobs(read_table(file, load_mapping(mapping)).jobs, extra)
+    except (MappingError, TableError) as error:
+        raise fail(str(error)) from None
+    if not len(y):
+        raise fail(f"{file}: no row has a positive throughput under the mapping {mapping}")
+    return rows, y
+
+
+def _of_partitions() -> "tuple[Rows, Floats]":
+    from leap.retrainer.dataset.partitions import Partitions
+    from leap.retrainer.evaluation.backtest import rows_of_table
+    from leap.streams.cli.common import read_settings
+
+    partitions = Partitions(read_settings().partitions)
+    rows, y = rows_of_table(partitions.read(partitions.days()))
+    if not len(y):
+        raise fail(f"{partitions.root} has no attempts with a throughput; name a table, or run `leap retrain` first")
+    return rows, y
+
+
+def as_text(found: "Backtest") -> str:
+    """One line for all attempts, those seen before, and the others."""
+    parts = (("all", found.all), ("seen", found.seen), ("unseen", found.unseen))
+    return "\n".join(f"{name:7} n {part.n if part else 0:6}  {_line(part)}" for name, part in parts)
+
+
+def parts_as_text(parts: "dict[str, Beside]") -> list[str]:
+    """Two lines for each part: the recipe's scores, and the chain's."""
+    return [
+        f"{name:7} {who:7} n {found.n if found else 0:6}  {_line(found)}"
+        for name, part in parts.items()
+        for who, found in (("recipe", part.recipe), ("chain", part.chain))
+    ]
+
+
+def _line(part: "Scores | None") -> str:
+    return f"w20 {part.w20:5} w10 {part.w10:5} w5 {part.w5:5} MdAPE {part.mdape}" if part else "nothing to score"

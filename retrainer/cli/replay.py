@@ -1,0 +1,144 @@
+"""``leap replay``: a time range of the topics through any artifact, as serving would have run it."""
+
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from leap.predictor.artifacts.open import open_store
+from leap.predictor.cli.errors import fail, writable
+from leap.schemas.codec import encode
+from leap.schemas.events import THROUGHPUT, PreferenceList
+from leap.schemas.topics import load_topics
+from leap.streams.cli.common import read_settings
+from leap.streams.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from leap.retrainer.replay.replay import State
+    from leap.retrainer.replay.summary import Summary
+
+TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
+#: Batches between two lines of progress.
+TELL_EVERY = 50
+
+
+def replay(
+    start: Annotated[datetime, typer.Option("--from", formats=TIMES, help="First submission; UTC unless it says.")],
+    end: Annotated[datetime, typer.Option("--to", formats=TIMES, help="End of the range; not in it.")],
+    artifact: Annotated[str | None, typer.Option(help="Artifact to rank with; production's by default.")] = None,
+    compare: Annotated[str | None, typer.Option(help="Another artifact, side by side.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Keep one line a list here, and go on from there when run again.")
+    ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option(help="Write one row an attempt and artifact.", callback=writable)
+    ] = None,
+    topic: Annotated[str | None, typer.Option(help="Send the lists to this topic; it must exist.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")] = False,
+) -> None:
+    """Rank the submissions of a time range again, and score what finished since."""
+    from leap.retrainer.replay.replay import OtherReplay, routers
+    from leap.retrainer.replay.replay import replay as run
+    from leap.retrainer.replay.summary import read_frame, summarise
+
+    settings = read_settings()
+    start, end = _utc(start), _utc(end)
+    if start >= end:
+        raise fail(f"--from {start.isoformat()} is not before --to {end.isoformat()}")
+    with ExitStack() as stack:
+        place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="leap-replay-")))
+        try:
+            store = open_store(settings.artifacts, trusted_keys=settings.trusted_keys)
+            ranked_by = routers(settings, store, _versions(settings, artifact, compare))
+            publish = _publisher(settings, topic) if topic else _keep
+            state = run(settings, ranked_by, start, end, place, publish, _teller())
+        except (LookupError, OtherReplay) as error:
+            raise fail(str(error)) from None
+        lines = read_frame(place)
+    if parquet:
+        lines.to_parquet(parquet, index=False)
+    found = summarise(state, lines)
+    print(msgspec.json.encode(found).decode() if as_json else as_text(found))
+
+
+def as_text(found: "Summary") -> str:
+    """A replay in a few lines."""
+    lines = [f"submitted from {found.start} to {found.end}; {found.per_s:,} a second; {found.rejected} no submissions"]
+    for side in found.sides:
+        outcomes = ", ".join(f"{count:,} {name}" for name, count in side.outcomes.items())
+        lines.append(f"{side.artifact}: {side.submissions:,} attempts ({outcomes}), {side.finished:,} finished")
+        parts = {"all": side.all, "known families": side.known, "first seen": side.first_seen}
+        if side.learned:
+            parts["held out"] = side.held_out
+        for name, part in parts.items():
+            if part:
+                lines.append(
+                    f"  {name:15} w20 {part.w20:5} w10 {part.w10:5} w5 {part.w5:5} MdAPE {part.mdape:5}  "
+                    f"of {part.n:,}, coverage {part.coverage}%"
+                )
+        if side.doubt:
+            lines.append(f"  {side.doubt}")
+        lines.append(f"  {side.interval}% in their interval; {side.on_first}% ran on the first choice")
+    if found.same_first is not None:
+        lines.append(f"the same first choice for {found.same_first}%; furthest apart:")
+    lines += [
+        f"  {one.attempt_id} {one.model_type}: {one.apart} times; first {one.first[0]} and {one.first[1]}"
+        for one in found.differ_most
+    ]
+    return "\n".join(lines)
+
+
+def _versions(settings: Settings, artifact: str | None, compare: str | None) -> list[str]:
+    if artifact is None:
+        pointer = open_store(settings.artifacts).pointer(THROUGHPUT)
+        if pointer is None:
+            raise LookupError("no artifact in production under LEAP_ARTIFACTS; name one with --artifact")
+        artifact = pointer.version
+    if compare == artifact:
+        raise LookupError(f"--compare names {artifact} too; name another artifact")
+    return [artifact] if compare is None else [artifact, compare]
+
+
+def _keep(lists: Sequence[PreferenceList]) -> None:
+    """The lines are enough."""
+
+
+def _publisher(settings: Settings, topic: str) -> Callable[[Sequence[PreferenceList]], None]:
+    from leap.streams.kafka.clients import CheckedProducer
+    from leap.streams.kafka.topic_admin import topic_ids
+
+    if topic in load_topics():
+        raise LookupError(f"{topic} is a topic of the live system: what is sent there is acted on; name another one")
+    name = settings.topic(topic)
+    topic_ids(settings, [name])
+    producer = CheckedProducer(settings)
+
+    def publish(lists: Sequence[PreferenceList]) -> None:
+        for answer in lists:
+            producer.produce(name, encode(answer), answer.attempt_id.encode())
+        producer.flush()
+
+    return publish
+
+
+def _teller() -> "Callable[[State], None]":
+    batches = 0
+
+    def tell(state: "State") -> None:
+        nonlocal batches
+        batches += 1
+        if batches % TELL_EVERY == 0:
+            rate = state.submissions / max(state.seconds, 1e-9)
+            print(f"{state.submissions:,} submissions, {rate:,.0f} a second", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

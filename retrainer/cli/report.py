@@ -1,0 +1,77 @@
+"""``leap report``: one self-contained HTML file of a night or a replay."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leap.predictor.artifacts.manifest import ArtifactError
+from leap.predictor.artifacts.open import open_store
+from leap.predictor.cli.errors import fail, writable
+from leap.schemas.events import THROUGHPUT
+from leap.streams.cli.common import read_settings
+
+
+def report(
+    out: Annotated[Path, typer.Argument(help="HTML file to write.", callback=writable)],
+    night: Annotated[
+        datetime | None, typer.Option("--date", formats=["%Y-%m-%d"], help="Night to report on; the last by default.")
+    ] = None,
+    replayed: Annotated[
+        Path | None, typer.Option("--replay", help="Folder of a `leap replay --folder`, instead of a night.")
+    ] = None,
+    routed_since: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d"], help="Day on which routing began, after days in shadow: adds the saving."),
+    ] = None,
+    as_png: Annotated[
+        bool,
+        typer.Option("--png", help="Each figure as PNG too, in a folder of its name (with the extra png)."),
+    ] = False,
+    target: Annotated[str, typer.Option(help="Prediction target.")] = THROUGHPUT,
+) -> None:
+    """Write what a night or a replay found: figures, tables, the lookup table beside Leap, the worst families."""
+    if routed_since and target != THROUGHPUT:
+        raise fail(f"--routed-since compares throughput: leave it out, or --target {target}")
+    from leap.retrainer.dataset.partitions import Partitions
+    from leap.retrainer.report.figures import figures
+    from leap.retrainer.report.html_page import page
+    from leap.retrainer.report.png import NoRenderer, pictures
+    from leap.retrainer.report.subject import of_night, of_replay
+    from leap.retrainer.savings.inputs import saving_since
+    from leap.schemas.hardware import load_catalog
+
+    settings = read_settings()
+    partitions = Partitions(settings.partitions)
+    try:
+        if replayed:
+            subject = of_replay(replayed)
+        else:
+            day = night or _last(partitions.files.names(f"reports/{target}-*.json"), target)
+            store = open_store(settings.artifacts, trusted_keys=settings.trusted_keys)
+            subject = of_night(partitions, store, target, day.date())
+            if routed_since:
+                catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
+                saved = saving_since(partitions, store, catalog, routed_since.date(), day.date())
+                subject = replace(subject, saving=saved)
+        drawn = list(figures(subject))
+        out.write_text(page(subject, drawn), encoding="utf-8")
+        if as_png:
+            folder = out.with_suffix("")
+            folder.mkdir(exist_ok=True)
+            for name, data in pictures(drawn):
+                (folder / name).write_bytes(data)
+    except (FileNotFoundError, ArtifactError) as error:
+        raise fail(f"{error}; `leap retrain` makes a night, `leap replay --folder` a replay") from None
+    except (ValueError, NoRenderer) as error:
+        raise fail(str(error)) from None
+    print(out)
+
+
+def _last(names: list[str], target: str) -> datetime:
+    if not names:
+        raise FileNotFoundError(f"no night of {target} has a report")
+    text = names[-1].removeprefix(f"reports/{target}-").removesuffix(".json")
+    return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)

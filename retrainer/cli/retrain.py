@@ -1,0 +1,210 @@
+"""``leap retrain`` and ``leap demo``."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import structlog
+import typer
+
+from leap.predictor.cli.errors import fail, in_words
+
+if TYPE_CHECKING:
+    from leap.retrainer.dataset.partitions import Partitions
+    from leap.retrainer.night.pipeline import Plan, Report
+    from leap.streams.runtime.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+
+class Every(StrEnum):
+    """Built-in schedules."""
+
+    day = "day"
+
+
+def retrain(
+    night: Annotated[
+        datetime | None, typer.Option("--date", formats=["%Y-%m-%d"], help="Night to run; today's by default.")
+    ] = None,
+    every: Annotated[Every | None, typer.Option(help="Keep running, one night a day at 00:30 UTC.")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="Prediction target; all by default.")] = None,
+    window: Annotated[int, typer.Option(min=2, help="Days before the night to learn from.")] = 30,
+    max_missing: Annotated[
+        int, typer.Option(min=0, help="Days without attempts, above which nothing is promoted.")
+    ] = 10,
+    recipe: Annotated[list[str] | None, typer.Option(help="Recipe to train; repeat for several.")] = None,
+    keep_days: Annotated[int, typer.Option(min=1, help="Days that partitions are kept.")] = 90,
+    jobs: Annotated[int, typer.Option(min=1, help="Fits side by side.")] = 1,
+    backend: Annotated[
+        str,
+        typer.Option(
+            envvar="LEAP_JOBLIB_BACKEND", help="Where fits run: loky, dask@<scheduler>, or any that joblib knows."
+        ),
+    ] = "loky",
+    trial: Annotated[bool, typer.Option(help="Keep the artifact, but do not move production.")] = False,
+    offline: Annotated[bool, typer.Option(help="Use the partitions as they are: no Kafka, no Redis.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+) -> None:
+    """Train on the window before the night, publish the champion, move production if it is good enough."""
+    from leap.retrainer.dataset.partitions import Partitions
+    from leap.retrainer.night.joblib_backend import joblib_backend
+    from leap.retrainer.night.pipeline import DEFAULT_RECIPES, Plan, report_name
+    from leap.retrainer.night.schedule import night_lock, run_daily
+    from leap.retrainer.storage.lease import Busy
+    from leap.streams.cli.common import read_settings
+    from leap.streams.runtime.health_server import health_server
+    from leap.streams.runtime.liveness import Progress
+    from leap.streams.runtime.logs import configure
+
+    configure()
+    settings = read_settings()
+    plan = Plan(
+        night=night.date() if night else datetime.now(UTC).date(),
+        window_days=window,
+        max_missing=max_missing,
+        recipes=known(recipe or DEFAULT_RECIPES),
+        keep_days=max(keep_days, window),
+        promote=not trial,
+        n_jobs=jobs,
+    )
+    targets = tuple(target or settings.targets)
+    partitions = Partitions(settings.partitions)
+
+    def run(day: date, names: Sequence[str]) -> "list[Report]":
+        with night_lock(partitions.root), joblib_backend(backend):
+            plans = [replace(plan, night=day, target=name) for name in names]
+            return _run_all(partial(_run, settings, partitions, offline=offline), plans)
+
+    def left(day: date) -> list[str]:
+        return [name for name in targets if not partitions.files.names(report_name(name, day))]
+
+    if every:
+        with health_server(settings.metrics_port, Progress()) if settings.metrics_port else nullcontext():
+            run_daily(lambda day: run(day, left(day)), lambda day: not left(day))
+    try:
+        reports = run(plan.night, targets)
+    except (Busy, NightFailed, ValueError) as error:  # ValueError: of the backend
+        raise fail(str(error)) from None
+    except OSError as error:
+        raise fail(f"{in_words(error)}; LEAP_PARTITIONS says where partitions are") from None
+    print(msgspec.json.encode(reports).decode() if as_json else "\n".join(map(summary, reports)))
+
+
+def known(recipes: Sequence[str]) -> tuple[str, ...]:
+    """Names of recipes, each of which there is."""
+    from leap.retrainer.night.recipes import RECIPES
+
+    if unknown := [name for name in recipes if name not in RECIPES]:
+        raise fail(f"no recipe {', '.join(unknown)}; there are {', '.join(RECIPES)}")
+    return tuple(recipes)
+
+
+class NightFailed(RuntimeError):
+    """Some targets have no artifact of this night; the text says which and why."""
+
+
+def _run_all(run: "Callable[[Plan], Report]", plans: "list[Plan]") -> "list[Report]":
+    """One night a target; one that fails does not hold up the others.
+
+    Raises
+    ------
+    NightFailed
+        After all have run, if any failed.
+    """
+    reports, failed = [], []
+    for plan in plans:
+        try:
+            reports.append(run(plan))
+        except Exception as error:
+            log.exception("the night of a target failed", target=plan.target)
+            failed.append(f"{plan.target}: {error}")
+    if failed:
+        raise NightFailed("\n".join([*map(summary, reports), *failed]))
+    return reports
+
+
+def _run(settings: "Settings", partitions: "Partitions", plan: "Plan", offline: bool) -> "Report":
+    """One night over the configured places."""
+    from leap.predictor.artifacts.open import open_store
+    from leap.predictor.artifacts.signing import SigningKey
+    from leap.retrainer.night import connectors as edges
+    from leap.retrainer.night.pipeline import Night
+    from leap.schemas.hardware import load_catalog
+
+    today = plan.night == datetime.now(UTC).date()
+    night = Night(
+        partitions,
+        open_store(settings.artifacts, trusted_keys=settings.trusted_keys),
+        load_catalog(Path(settings.catalog) if settings.catalog else None),
+        absorb=list if offline else edges.ingest_attempts(settings, partitions),
+        # Redis knows the present only: a night of the past takes the statistics of its own day from the twin.
+        snapshot=edges.snapshot(settings, plan.target, partitions.files) if today and not offline else None,
+        announce=(lambda event: None) if offline else edges.announce(settings),
+        key=SigningKey(Path(settings.signing_key)) if settings.signing_key else None,
+    )
+    return night.run(plan)
+
+
+def summary(report: "Report") -> str:
+    """What a night did, in a few lines."""
+    lines = [f"night {report.night}: {report.trained_on} attempts trained on, {report.held_out} held out"]
+    if report.missing_days:
+        named = report.missing_days[:3] + ("…",) * (len(report.missing_days) > 3)
+        lines.append(f"  {len(report.missing_days)} days have no attempts: {', '.join(named)}")
+    for row in report.recipes:
+        found = row.all
+        result = f"w20 {found.w20:5} w5 {found.w5:5} MdAPE {found.mdape:5}" if found else f"failed: {row.error}"
+        lines.append(f"  {row.recipe:20} {result}  {row.seconds:7.1f} s")
+    for name, found in (("lookup table", report.lookup), (f"{report.champion} there", report.champion_on_lookup)):
+        if found:
+            lines.append(f"  {name:20} w20 {found.w20:5} w5 {found.w5:5} of the attempts that the table covers")
+    if report.store:
+        lines.append(
+            f"  store: {report.store.equal:,} of {report.store.keys:,} keys as in the partitions, "
+            f"{report.store.ahead:,} observations ahead, {report.store.behind:,} behind, {report.store.unequal} unequal"
+        )
+        if not report.fences:
+            lines.append("  the store lacks too much: the artifact has the statistics of the partitions")
+    skewed = [f"{name} {found.differing}%" for name, found in report.skew.items() if found.differing]
+    if skewed:
+        lines.append(f"  served otherwise than recomputed: {', '.join(skewed)}")
+    lines.append(f"{report.artifact}: {'promoted' if report.promoted else 'kept, not promoted'}: {report.reason}")
+    return "\n".join(lines)
+
+
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where everything that it makes goes.")] = Path(".leap/demo"),
+) -> None:
+    """A small simulated fleet through broker, store, workers, night and ranking, all on this machine."""
+    import shutil
+
+    from leap.predictor.cli.artifact import as_table, console
+    from leap.retrainer.demo import Demo
+    from leap.streams.runtime.logs import configure
+
+    configure(logging.WARNING)
+    shutil.rmtree(folder, ignore_errors=True)
+    started = time.monotonic()
+    outcome, report, example = Demo(folder, print).run()
+    print(summary(report))
+    console.print(as_table(example))
+    table = outcome.lookup_table
+    print(
+        f"{outcome.attempts} submissions ranked, {outcome.coverage}% with an opinion, "
+        f"in {time.monotonic() - started:.0f} s altogether.\n"
+        f"  Leap          w20 {outcome.w20}%  w5 {outcome.w5}%  of all that finished\n"
+        f"  lookup table  w20 {table['w20']}%  w5 {table['w5']}%  of the {table['coverage']}% that it covers; "
+        f"Leap there: w20 {outcome.w20_where_table_covers}%"
+    )
+    result = folder.with_suffix(".json")
+    result.write_bytes(msgspec.json.format(msgspec.json.encode(outcome), indent=1))
+    print(f"The same as JSON: {result}. w20: share of attempts predicted within 20% of what was measured.")

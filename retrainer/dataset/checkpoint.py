@@ -1,0 +1,75 @@
+"""Statistics of what finished before a window, carried from night to night.
+
+A window moves on by a day a night: the day that leaves it is merged into the statistics that the night before
+kept. So history outlives the partitions, and a night reads little more than its window.
+"""
+
+from datetime import date
+from io import BytesIO
+
+import numpy as np
+
+from leap.retrainer.dataset import statistics_array as states
+from leap.retrainer.dataset.feature_table import MEASURED, log_target
+from leap.retrainer.dataset.partitions import Partitions, day_number, day_of
+from leap.retrainer.dataset.point_in_time import REQUIRED_COLUMNS, observations
+from leap.retrainer.dataset.statistics_array import STATISTICS_DTYPE, Records
+
+#: Nights of each length of window whose statistics are kept, so that each of them can be run again.
+KEPT = 7
+
+
+class StatisticsCheckpoint:
+    """Statistics of one target, in ``statistics/<target>/window=<days>/before=YYYY-MM-DD.npz`` beside the partitions.
+
+    Each file says which partitions it was made of and how long they were. One that has changed since, because
+    attempts came weeks late, makes the file stale: it is made again from the one before. What comes later than
+    the oldest file reaches is not counted. Files of all windows are read, but only those of the same length give way
+    to newer ones: nights with a shorter window begin later, and would drive out what longer ones need.
+    """
+
+    def __init__(self, partitions: Partitions, target: str, window_days: int) -> None:
+        self._partitions = partitions
+        self._target = target
+        self._window_days = window_days
+
+    def before(self, first: date) -> Records:
+        """Statistics of all attempts that finished before a day; keeps them for the nights to come."""
+        present = {day: size for day, size in self._partitions.sizes().items() if day < first}
+        reach, records = self._newest(first, present)
+        for day in sorted(day for day in present if day >= reach):
+            rows = self._partitions.read([day], columns=[*REQUIRED_COLUMNS, MEASURED + self._target])
+            records = states.merged([records, observations(rows, log_target(rows, self._target))])
+        if reach != first and len(records):
+            self._write(first, records, present)
+        return records
+
+    def _newest(self, first: date, present: dict[date, int]) -> tuple[date, Records]:
+        """The latest kept statistics that hold, and the day that they reach to."""
+        kept = [(day, name) for day, name in self._kept("*") if day <= first]
+        for day, name in reversed(kept):
+            records, made_of = self._read(name)
+            if {other: size for other, size in present.items() if kept[0][0] <= other < day}.items() <= made_of.items():
+                return day, records
+        return date.min, states.NONE
+
+    def _kept(self, window: object) -> list[tuple[date, str]]:
+        """Days and names of the files, in order."""
+        names = self._partitions.files.names(self._name(window, "*"))
+        return sorted((date.fromisoformat(name.rsplit("before=", 1)[1].removesuffix(".npz")), name) for name in names)
+
+    def _read(self, name: str) -> tuple[Records, dict[date, int]]:
+        with np.load(BytesIO(self._partitions.files.read(name)), allow_pickle=False) as arrays:
+            records = arrays["records"].astype(STATISTICS_DTYPE, copy=False)
+            return records, {day_of(int(day)): int(size) for day, size in arrays["made_of"]}
+
+    def _write(self, day: date, records: Records, made_of: dict[date, int]) -> None:
+        sizes = np.array([(day_number(other), size) for other, size in made_of.items()], np.int64).reshape(-1, 2)
+        buffer = BytesIO()
+        np.savez(buffer, records=records, made_of=sizes)
+        self._partitions.files.write(self._name(self._window_days, day.isoformat()), buffer.getvalue())
+        for _, old in self._kept(self._window_days)[:-KEPT]:
+            self._partitions.files.remove(old)
+
+    def _name(self, window: object, day: str) -> str:
+        return f"statistics/{self._target}/window={window}/before={day}.npz"

@@ -1,0 +1,91 @@
+"""The feature table: one row a finished attempt, as a frame, and back to the columns that features take."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from leap.predictor.features import architecture
+from leap.predictor.features.batch import NAMES, NUMBERS, Floats, JobBatch, seconds
+from leap.predictor.features.history import FEATURES as HISTORY
+from leap.schemas.events import SUCCEEDED, JobAttempt
+
+KEYS: tuple[str, ...] = ("attempt_id", "job_name", "family", "model_type", "hardware_type")
+TIMES: tuple[str, ...] = ("submitted_at", "started_at", "finished_at")  # seconds since the epoch
+ARCHITECTURE: tuple[str, ...] = tuple(f"architecture_{name}" for name in architecture.NAMES)
+SERVED: tuple[str, ...] = tuple(f"served_{name}" for name in HISTORY)
+STRINGS: tuple[str, ...] = (*KEYS, *NAMES, "extra", "artifact")
+FLOATS: tuple[str, ...] = (*TIMES, *NUMBERS, *ARCHITECTURE, *SERVED, "accelerator_hours", "predicted")
+MEASURED = "measured_"
+
+
+def frame(attempts: Iterable[JobAttempt]) -> pd.DataFrame:
+    """Rows of the attempts that succeeded, in the order given; of one attempt the last row stays.
+
+    Each prediction target has a column ``measured_<target>``; NaN is missing.
+    """
+    rows = {attempt.attempt_id: _row(attempt) for attempt in attempts if attempt.completed.status == SUCCEEDED}
+    return normalise(pd.DataFrame(list(rows.values()), columns=None if rows else [*STRINGS, *FLOATS]))
+
+
+def normalise(rows: pd.DataFrame) -> pd.DataFrame:
+    """The same columns and types whatever the rows hold, so that partitions of all days fit together."""
+    columns: dict[str, Any] = {
+        name: rows[name].astype(object).where(rows[name].notna(), None) if name in rows else None for name in STRINGS
+    }
+    targets = sorted(name for name in map(str, rows.columns) if name.startswith(MEASURED))
+    for name in (*FLOATS, *targets):
+        columns[name] = rows[name].astype(np.float64) if name in rows else np.nan
+    return pd.DataFrame(columns, index=rows.index).reset_index(drop=True)
+
+
+def jobs(rows: pd.DataFrame) -> JobBatch:
+    """Columns of the submissions, equal to :func:`leap.predictor.features.batch.columns` of their events."""
+    parsed: dict[str | None, dict[str, float | str]] = {None: {}}
+    for text in rows["extra"].unique():
+        if isinstance(text, str):
+            parsed[text] = msgspec.json.decode(text, type=dict[str, float | str])
+    return JobBatch(
+        model_type=rows["model_type"].to_numpy(dtype=object),
+        family=rows["family"].to_numpy(dtype=object),
+        submitted_at=rows["submitted_at"].to_numpy(dtype=np.float64),
+        numbers=rows[list(NUMBERS)].to_numpy(dtype=np.float64),
+        names=rows[list(NAMES)].to_numpy(dtype=object),
+        architecture=rows[list(ARCHITECTURE)].to_numpy(dtype=np.float64),
+        extra=[parsed.get(text, {}) for text in rows["extra"]],
+    )
+
+
+def log_target(rows: pd.DataFrame, target: str) -> Floats:
+    """(n,) ln of the measured target; NaN where it is missing or not positive."""
+    if MEASURED + target not in rows:
+        return np.full(len(rows), np.nan)
+    values = rows[MEASURED + target].to_numpy(dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(values > 0, np.log(values), np.nan)
+
+
+def _row(attempt: JobAttempt) -> dict[str, Any]:
+    submitted, completed = attempt.submitted, attempt.completed
+    config = submitted.config
+    row: dict[str, Any] = {
+        "attempt_id": attempt.attempt_id,
+        "job_name": submitted.job_name,
+        "family": attempt.family,
+        "model_type": submitted.model_type,
+        "hardware_type": completed.hardware_type,
+        "submitted_at": seconds(submitted.submitted_at),
+        "started_at": seconds(completed.started_at),
+        "finished_at": seconds(completed.finished_at),
+        "extra": msgspec.json.encode(config.extra, order="sorted").decode() if config.extra else None,
+        "accelerator_hours": completed.accelerator_hours,
+        "predicted": attempt.predicted,
+        "artifact": attempt.artifact,
+    }
+    row |= {name: getattr(config, name) for name in (*NUMBERS, *NAMES)}
+    row |= {f"architecture_{name}": value for name, value in (attempt.architecture or {}).items()}
+    row |= {f"served_{name}": value for name, value in attempt.served_history.items()}
+    row |= {MEASURED + target: value for target, value in completed.measurements.items()}
+    return row

@@ -1,0 +1,113 @@
+"""Daily partitions of the feature table: Parquet, one directory a day, a day being when attempts finished."""
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+
+from leap.predictor.features.history import SECONDS_PER_DAY
+from leap.retrainer.dataset.feature_table import frame, normalise
+from leap.retrainer.storage.files import open_files
+from leap.schemas.events import JobAttempt
+
+FILE = "attempts.parquet"
+
+
+class Partitions:
+    """Partitions under a directory or an fsspec URL.
+
+    Parameters
+    ----------
+    root
+        Holds ``day=YYYY-MM-DD/attempts.parquet``.
+
+    Attributes
+    ----------
+    files
+        All files under the root: reports and statistics lie beside the partitions.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = root
+        self.files = open_files(root)
+
+    def days(self) -> list[date]:
+        """Days that have a partition, in order."""
+        names = self.files.names(f"day=*/{FILE}")
+        return [date.fromisoformat(name.split("/")[0].removeprefix("day=")) for name in names]
+
+    def read(self, days: Iterable[date], columns: list[str] | None = None) -> pd.DataFrame:
+        """Rows of those of `days` that there are, in order of day, then of finish.
+
+        Of one attempt, which a corrected completion may have put on another day too, the last row stays; without the
+        column of attempts every row does. A column that a partition does not have is missing in its rows.
+        """
+        parts = [part for day in sorted(days) if (part := self._read(day, columns)) is not None]
+        rows = pd.concat(parts, ignore_index=True) if parts else frame(())
+        if "attempt_id" in rows:
+            rows = rows.drop_duplicates("attempt_id", keep="last", ignore_index=True)
+        return rows.reindex(columns=columns) if columns else normalise(rows)
+
+    def merge(self, rows: pd.DataFrame) -> list[date]:
+        """Add rows to the partitions of their days; of one attempt the last row stays.
+
+        Doing it again changes nothing. A reader sees a partition before or after, never in between.
+
+        Returns
+        -------
+        list of date
+            The days that were written.
+        """
+        if rows.empty:
+            return []
+        written = []
+        day_number = np.floor(rows["finished_at"].to_numpy(float) / SECONDS_PER_DAY).astype(int)
+        for number in np.unique(day_number):
+            day = day_of(int(number))
+            merged = pd.concat([self.read([day]), rows[day_number == number]], ignore_index=True)
+            merged = merged.drop_duplicates("attempt_id", keep="last")
+            merged = normalise(merged.sort_values(["finished_at", "attempt_id"], kind="stable"))
+            self.files.write(_name(day), merged.to_parquet(index=False, compression="zstd"))
+            written.append(day)
+        return written
+
+    def absorb(self, attempts: Iterable[JobAttempt]) -> list[date]:
+        """`merge` of joined attempts."""
+        return self.merge(frame(attempts))
+
+    def prune(self, before: date) -> list[date]:
+        """Remove the partitions of days before `before`."""
+        doomed = [day for day in self.days() if day < before]
+        for day in doomed:
+            self.files.remove(_name(day))
+        return doomed
+
+    def sizes(self) -> dict[date, int]:
+        """Day to the length of its partition in bytes, which tells whether it has changed."""
+        return {day: self.files.size(_name(day)) for day in self.days()}
+
+    def _read(self, day: date, columns: list[str] | None) -> pd.DataFrame | None:
+        try:
+            file = pq.ParquetFile(BytesIO(self.files.read(_name(day))))
+        except FileNotFoundError:
+            return None
+        kept = [name for name in columns if name in file.schema_arrow.names] if columns else None
+        return file.read(kept).to_pandas()
+
+
+def day_of(number: int) -> date:
+    """Date of a day counted from the epoch."""
+    return datetime.fromtimestamp(number * SECONDS_PER_DAY, UTC).date()
+
+
+def day_number(day: date) -> int:
+    """Days from the epoch to a date."""
+    return (day - date(1970, 1, 1)).days
+
+
+def _name(day: date) -> str:
+    return f"day={day.isoformat()}/{FILE}"

@@ -1,0 +1,100 @@
+"""Training data of a window: rows with what was known at launch, in the order of submission."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from leap.predictor.artifacts.manifest import Range
+from leap.predictor.features import architecture, configuration, matrix, ratios
+from leap.predictor.features.batch import Floats, HardwareTable, Rows
+from leap.predictor.features.history import SECONDS_PER_DAY, Imputation, Statistics
+from leap.predictor.features.matrix import CandidateRows, Matrix
+from leap.predictor.features.target_encoding import TargetEncoder, fit
+from leap.predictor.models.structured.model import rows_of
+from leap.retrainer.dataset.feature_table import jobs, log_target
+from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
+
+#: Features whose trained range is kept, to say when a job lies outside it.
+RANGED: tuple[str, ...] = configuration.FEATURES + ratios.FEATURES + architecture.TOTALS
+#: No value lies in it.
+_EMPTY = Range(low=1.0, high=-1.0)
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Attempts with a measured target, ready for a model.
+
+    Attributes
+    ----------
+    rows
+        Frame of (n,) attempts in the order of submission.
+    pairs
+        Each attempt on the hardware type that it ran on.
+    y
+        (n,) ln of the target.
+    """
+
+    rows: pd.DataFrame
+    pairs: CandidateRows
+    y: Floats
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def submitted_day(self) -> NDArray[np.int64]:
+        """(n,) days from the epoch."""
+        return np.floor(self.pairs.jobs.submitted_at / SECONDS_PER_DAY).astype(np.int64)
+
+    @property
+    def columns(self) -> Rows:
+        """(n,) values by name, as the structured recipe and the chain of medians take them."""
+        return rows_of(self.pairs.jobs, self.pairs.job, self.pairs.hardware_type)
+
+    def where(self, kept: NDArray[np.bool_]) -> "TrainingSet":
+        """The attempts of a (n,) mask."""
+        rows = np.flatnonzero(kept)
+        pairs = self.pairs
+        found = {kind: statistics[rows] for kind, statistics in pairs.found.items()}
+        taken = CandidateRows(
+            pairs.jobs.take(rows), pairs.table, np.arange(len(rows)), pairs.hardware_type[rows], found
+        )
+        return TrainingSet(self.rows.iloc[rows].reset_index(drop=True), taken, self.y[rows])
+
+    def matrix(self, vocabulary: TargetEncoder, imputed: Imputation) -> Matrix:
+        """(n, features) float32, by the function that serves."""
+        return matrix.build(self.pairs, vocabulary, imputed)
+
+
+def build_training_set(
+    rows: pd.DataFrame, table: HardwareTable, twin: PointInTimeStatistics, target: str
+) -> TrainingSet:
+    """Rows without a positive target are dropped; nothing is clipped."""
+    y = log_target(rows, target)
+    rows = rows[~np.isnan(y)].sort_values(["submitted_at", "attempt_id"], kind="stable").reset_index(drop=True)
+    found: dict[str, Statistics] = twin.at_launch(rows)
+    position = np.arange(len(rows))
+    pairs = CandidateRows(jobs(rows), table, position, rows["hardware_type"].to_numpy(dtype=object), found)
+    return TrainingSet(rows, pairs, log_target(rows, target))
+
+
+def vocabulary_of(data: TrainingSet) -> TargetEncoder:
+    """Codes learned from the window."""
+    return fit(data.pairs.jobs, data.pairs.table, data.pairs.hardware, data.y)
+
+
+def imputed_of(data: TrainingSet) -> Imputation:
+    """Mean and deviation over the window stand for a key without history."""
+    return Imputation(float(data.y.mean()), float(data.y.std()) if len(data) > 1 else 1.0)
+
+
+def ranges_of(features: Matrix, names: tuple[str, ...]) -> dict[str, Range]:
+    """Least and greatest value of each ranged feature; of one that is always missing, a range that has no value."""
+    found = {}
+    for name in RANGED:
+        column = features[:, names.index(name)]
+        column = column[~np.isnan(column)]
+        found[name] = Range(low=float(column.min()), high=float(column.max())) if len(column) else _EMPTY
+    return found

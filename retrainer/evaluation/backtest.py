@@ -1,0 +1,142 @@
+"""Backtest: a recipe walked forward over a table of past attempts, fitted anew every few days on earlier days only."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from leap.predictor.features.batch import Floats, Rows, columns, strings, take
+from leap.predictor.models.structured.model import rows_of
+from leap.predictor.models.structured.replicates import group_codes
+from leap.retrainer.dataset.feature_table import jobs as jobs_of
+from leap.retrainer.dataset.feature_table import log_target
+from leap.retrainer.evaluation.lookup_table import Scores, scores
+from leap.retrainer.evaluation.median_chain import SEEN_KEY
+from leap.schemas.events import THROUGHPUT
+from leap.streams.backfill.row_mapper import Job
+
+
+class Recipe(Protocol):
+    """What learns ln throughput from rows."""
+
+    def fit(self, rows: Rows, y: Floats) -> Any:
+        """Learn from (n,) ln throughput; every call has the rows of the one before and newer."""
+
+    def predict(self, rows: Rows) -> Floats:
+        """(n,) ln throughput."""
+
+
+class Backtest(msgspec.Struct, frozen=True):
+    """Scores over all scored attempts, those whose model, hardware and scale had an earlier day, and the others."""
+
+    all: Scores | None
+    seen: Scores | None
+    unseen: Scores | None
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """Scores of a part of the attempts, by the recipe and by the chain of medians."""
+
+    recipe: Scores | None
+    chain: Scores | None
+
+
+def rows_of_jobs(jobs: Sequence[Job], extra: Sequence[str] = ()) -> tuple[Rows, Floats]:
+    """Rows and (n,) ln throughput of mapped past jobs, in the order of submission; without a throughput they are left
+    out. `extra` names further values of the launcher to take along as strings.
+    """
+    measured = [(job[0], job[2]) for job in jobs if job[2].measurements.get(THROUGHPUT, 0.0) > 0.0]
+    measured.sort(key=lambda pair: pair[0].submitted_at)
+    submitted = columns([submission for submission, _ in measured])
+    ran_on = strings([completed.hardware_type for _, completed in measured])
+    y = np.log([completed.measurements[THROUGHPUT] for _, completed in measured])
+    further = {name: strings([str(values.get(name, "")) for values in submitted.extra]) for name in extra}
+    return {**rows_of(submitted, np.arange(len(measured)), ran_on), **further}, y
+
+
+def rows_of_table(table: pd.DataFrame) -> tuple[Rows, Floats]:
+    """The same of rows of the feature table."""
+    y = log_target(table, THROUGHPUT)
+    table = table[~np.isnan(y)].sort_values("submitted_at", kind="stable")
+    ran_on = table["hardware_type"].to_numpy(dtype=object)
+    return rows_of(jobs_of(table), np.arange(len(table)), ran_on), log_target(table, THROUGHPUT)
+
+
+def walk(
+    rows: Rows, y: Floats, recipe: Recipe, every_days: int = 1, warm_up_days: float = 45.0, n_jobs: int = 1
+) -> Floats:
+    """(n,) predicted ln throughput, each from attempts submitted on earlier days; NaN in the warm-up.
+
+    Parameters
+    ----------
+    rows
+        Columns of attempts in any order; `day` is a number of days from any origin.
+    every_days
+        Days that one fit serves: within them it does not see what has finished since.
+    n_jobs
+        Runs of consecutive fits side by side, each with all rows in memory. A recipe that goes on from its last fit
+        begins anew with each run, so more of them are not exactly one.
+    """
+    day = np.floor(np.asarray(rows["day"], dtype=float))
+    nights = list(_nights(day, every_days, day.min() + warm_up_days))
+    runs = [[nights[one] for one in run] for run in np.array_split(np.arange(len(nights)), n_jobs) if len(run)]
+    predicted = np.full(len(y), np.nan)
+    for found in Parallel(n_jobs)(delayed(_run)(rows, y, recipe, day, run) for run in runs):
+        for now, values in found:
+            predicted[now] = values
+    return predicted
+
+
+def _run(
+    rows: Rows, y: Floats, recipe: Recipe, day: Floats, nights: Sequence[tuple[float, float]]
+) -> list[tuple[NDArray[np.intp], Floats]]:
+    """Positions and what was predicted of them, by fit."""
+    found = []
+    for start, end in nights:
+        past, now = np.flatnonzero(day < start), np.flatnonzero((day >= start) & (day < end))
+        recipe.fit(take(rows, past), y[past])
+        found.append((now, recipe.predict(take(rows, now))))
+    return found
+
+
+def summary(rows: Rows, y: Floats, predicted: Floats) -> Backtest:
+    """Scores of what `walk` predicted."""
+    scored, known = ~np.isnan(predicted), seen(rows)
+
+    def of(kept: NDArray[np.bool_]) -> Scores | None:
+        return scores(np.exp(predicted[kept]), np.exp(y[kept]))
+
+    return Backtest(all=of(scored), seen=of(scored & known), unseen=of(scored & ~known))
+
+
+def beside(part: NDArray[Any], y: Floats, predicted: Floats, chained: Floats) -> dict[str, Beside]:
+    """Scores of what `walk` predicted, by the name of each attempt's part, in the order of the names."""
+    measured = np.exp(y)
+
+    def of(values: Floats, kept: NDArray[np.bool_]) -> Scores | None:
+        return scores(np.exp(values[kept]), measured[kept])
+
+    parts = {str(name): (part == name) & ~np.isnan(predicted) for name in np.unique(np.asarray(part, dtype=str))}
+    return {name: Beside(of(predicted, kept), of(chained, kept)) for name, kept in parts.items() if kept.any()}
+
+
+def seen(rows: Rows) -> NDArray[np.bool_]:
+    """(n,) whether an earlier day has the same `SEEN_KEY`."""
+    day = np.floor(np.asarray(rows["day"], dtype=float))
+    key = group_codes(*(rows[name] for name in SEEN_KEY))
+    first = np.full(key.max(initial=-1) + 1, np.inf)
+    np.minimum.at(first, key, day)
+    return np.asarray(day > first[key])
+
+
+def _nights(day: Floats, every_days: int, first: float) -> Iterator[tuple[float, float]]:
+    """Start and end of what each fit serves; days without attempts are passed over."""
+    end = -np.inf
+    for start in np.unique(day[day >= first]).tolist():
+        if start >= end:
+            end = start + every_days
+            yield start, end

@@ -1,0 +1,165 @@
+"""Train every configured recipe on the same rows, judge each on the same held-out rows, name the champion."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import structlog
+
+from leap.predictor.artifacts.manifest import Range
+from leap.predictor.features import matrix
+from leap.predictor.features.batch import Floats
+from leap.predictor.features.history import Imputation
+from leap.predictor.features.target_encoding import TargetEncoder
+from leap.predictor.models.cascade import BinnedCascade
+from leap.predictor.models.conformal import Interval, calibrate
+from leap.predictor.models.serving import load as load_model
+from leap.predictor.routing.provenance import basis
+from leap.retrainer.dataset.training_set import TrainingSet, imputed_of, ranges_of, vocabulary_of
+from leap.retrainer.evaluation.lookup_table import LookupTable, Scores, scores
+from leap.retrainer.evaluation.median_chain import ChainOfMedians
+from leap.retrainer.night.recipes import RECIPES, Recipe, Trees
+
+log = structlog.get_logger(__name__)
+
+
+class RecipeResult(msgspec.Struct, frozen=True):
+    """One recipe in the comparison.
+
+    Attributes
+    ----------
+    all, known, first_seen
+        Scores over the held-out attempts; of families with and without an earlier attempt, if there are any.
+    seconds
+        Time to fit, wall clock.
+    error
+        Why it could not be trained or judged, if it could not.
+    moved
+        Of a cascade: share of the rows that moved to another bin, by round.
+    """
+
+    recipe: str
+    seconds: float
+    all: Scores | None = None
+    known: Scores | None = None
+    first_seen: Scores | None = None
+    error: str | None = None
+    moved: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Result of training.
+
+    Attributes
+    ----------
+    champion
+        Recipe with the best w20, then w5; its model lies in `folder`.
+    lookup
+        The lookup table on the held-out attempts, over those that it covers; none if it covers none.
+    champion_on_lookup
+        The champion on those same attempts.
+    predicted, looked_up, chained
+        (n,) samples/s of the held-out attempts, by the champion, by the lookup table and by the chain of medians; NaN
+        where one has no key.
+    """
+
+    vocabulary: TargetEncoder
+    imputed: Imputation
+    table: list[RecipeResult]
+    champion: RecipeResult
+    folder: Path
+    interval: Interval
+    ranges: dict[str, Range]
+    lookup: Scores | None
+    champion_on_lookup: Scores | None
+    predicted: Floats
+    looked_up: Floats
+    chained: Floats
+
+
+def select_champion(
+    training: TrainingSet, held_out: TrainingSet, recipes: Sequence[str], folder: Path, n_jobs: int
+) -> Comparison:
+    """Train and judge. The forms that are judged are those that serve, read back from `folder`.
+
+    A recipe that fails is a row with its error; the others go on.
+
+    Raises
+    ------
+    RuntimeError
+        If none could be trained.
+    """
+    vocabulary, imputed = vocabulary_of(training), imputed_of(training)
+    features, judged = training.matrix(vocabulary, imputed), held_out.matrix(vocabulary, imputed)
+    measured = np.exp(held_out.y)
+    group, known = basis(held_out.pairs), ~np.isnan(held_out.pairs.found["family"][:, 0])
+    rows: list[RecipeResult] = []
+    found: dict[str, tuple[Floats, Interval]] = {}
+    for name in recipes:
+        started = time.monotonic()
+        place = folder / name
+        place.mkdir(parents=True)
+        try:
+            recipe = RECIPES[name](n_jobs)
+            recipe.fit(training, features)
+            recipe.save(place)
+            prediction = load_model(place, features.shape[1]).predict(held_out.pairs, judged)
+            if missing := np.count_nonzero(~np.isfinite(prediction.mean)):
+                raise ValueError(f"{missing} of {len(measured)} predictions are not finite")
+            interval = calibrate(held_out.y, prediction.mean, prediction.spread, group)
+        except Exception as error:
+            log.exception("recipe failed", recipe=name)
+            rows.append(RecipeResult(name, time.monotonic() - started, error=f"{type(error).__name__}: {error}"[:500]))
+            continue
+        predicted = np.exp(prediction.mean)
+        row = RecipeResult(
+            recipe=name,
+            seconds=round(time.monotonic() - started, 1),
+            all=scores(predicted, measured),
+            known=scores(predicted[known], measured[known]),
+            first_seen=scores(predicted[~known], measured[~known]),
+            moved=_moved(recipe),
+        )
+        log.info("recipe trained", recipe=name, seconds=row.seconds, **_brief(row))
+        rows.append(row)
+        found[name] = predicted, interval
+    if not found:
+        raise RuntimeError(f"no recipe could be trained: {'; '.join(f'{row.recipe}: {row.error}' for row in rows)}")
+    champion = max((row for row in rows if row.all), key=_sort_key)
+    predicted, interval = found[champion.recipe]
+    looked_up = LookupTable.learn(training.rows, np.exp(training.y)).predict(held_out.rows)
+    covered = ~np.isnan(looked_up)
+    chain = ChainOfMedians().fit(training.columns, training.y)
+    return Comparison(
+        vocabulary=vocabulary,
+        imputed=imputed,
+        table=rows,
+        champion=champion,
+        folder=folder / champion.recipe,
+        interval=interval,
+        ranges=ranges_of(features, matrix.names(vocabulary)),
+        lookup=scores(looked_up, measured),
+        champion_on_lookup=scores(predicted[covered], measured[covered]),
+        predicted=predicted,
+        looked_up=looked_up,
+        chained=np.exp(chain.answer(held_out.columns)),
+    )
+
+
+def _moved(recipe: Recipe) -> tuple[float, ...] | None:
+    estimator = recipe.estimator if isinstance(recipe, Trees) else None
+    return tuple(estimator.moved_) if isinstance(estimator, BinnedCascade) else None
+
+
+def _sort_key(row: RecipeResult) -> tuple[float, float, float]:
+    assert row.all is not None
+    return row.all.w20, row.all.w5, -row.all.mdape
+
+
+def _brief(row: RecipeResult) -> dict[str, float]:
+    assert row.all is not None
+    return {"w20": row.all.w20, "w5": row.all.w5, "mdape": row.all.mdape}

@@ -1,0 +1,69 @@
+"""Recipes: what a night may train, declared in one place.
+
+A recipe fits the rows of a window and writes the files that :class:`leap.predictor.models.serving.Model` serves. The
+best on the held-out day is the champion.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from leap.predictor.features.matrix import Matrix
+from leap.predictor.models.boosted import BoostedTrees
+from leap.predictor.models.cascade import BinnedCascade
+from leap.predictor.models.serving import GRAPH_FILE, save_arrays
+from leap.predictor.models.structured.estimator import StructuredRecipe
+from leap.predictor.models.structured.model import EXTRAS
+from leap.retrainer.dataset.training_set import TrainingSet
+from leap.retrainer.night.onnx_export import export
+
+
+class Recipe(Protocol):
+    """One way to learn throughput."""
+
+    def fit(self, data: TrainingSet, features: Matrix) -> None:
+        """Learn ``data.y`` from rows in the order of submission and their (n, features) matrix."""
+
+    def save(self, folder: Path) -> None:
+        """Write the serving form."""
+
+
+class Trees:
+    """Trees over the feature matrix alone, served as one ONNX graph."""
+
+    def __init__(self, estimator: BoostedTrees | BinnedCascade) -> None:
+        self.estimator = estimator
+
+    def fit(self, data: TrainingSet, features: Matrix) -> None:
+        """See :class:`Recipe`."""
+        self.estimator.fit(features, data.y)
+
+    def save(self, folder: Path) -> None:
+        """See :class:`Recipe`."""
+        (folder / GRAPH_FILE).write_bytes(export(self.estimator))
+
+
+class StructuredTraining:
+    """The structured recipe: prior over configurations, process of each family, exact history, and the gate."""
+
+    def fit(self, data: TrainingSet, features: Matrix) -> None:
+        """See :class:`Recipe`; the matrix is not used."""
+        self._fitted = StructuredRecipe(data.pairs.table, extras=EXTRAS)
+        self._fitted.fit(data.columns, data.y)
+
+    def save(self, folder: Path) -> None:
+        """See :class:`Recipe`."""
+        save_arrays(folder, self._fitted.model_.arrays())
+
+
+#: Name to a builder that takes the number of processes that it may use.
+RECIPES: dict[str, Callable[[int], Recipe]] = {
+    "structured": lambda n_jobs: StructuredTraining(),
+    # Among trees of 31, 63 and 255 leaves with all, 40% and 20% of the features at each split, these did best on a
+    # simulated fleet of 86,000 rows. The latest day decides when to stop: more would be lost to training.
+    "boosted": lambda n_jobs: Trees(
+        BoostedTrees(max_leaf_nodes=63, max_iter=800, max_features=0.4, validation_fraction=1 / 30)
+    ),
+    "paper": lambda n_jobs: Trees(BinnedCascade(n_jobs=n_jobs)),
+    "cascade-median": lambda n_jobs: Trees(BinnedCascade(combination="median", n_jobs=n_jobs)),
+}

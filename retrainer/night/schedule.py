@@ -1,0 +1,76 @@
+"""The built-in schedule: one night a day, at most one at a time, a missed one made up for."""
+
+import fcntl
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock_time
+from pathlib import Path
+
+import structlog
+
+from leap.retrainer.storage.lease import Busy, leased
+from leap.streams.runtime import metrics
+
+log = structlog.get_logger(__name__)
+
+#: When a night begins, UTC: late events of the day before are mostly in by then.
+START = clock_time(0, 30)
+#: So that the nights of many fleets do not begin in the same second.
+JITTER_S = 600.0
+RETRY_S = 900.0
+
+
+@contextmanager
+def night_lock(root: str | Path) -> Iterator[None]:
+    """Hold the lock of the partitions under `root`.
+
+    Raises
+    ------
+    Busy
+        If another process holds it.
+    """
+    if isinstance(root, str) and "://" in root:
+        with leased(root):
+            yield
+        return
+    path = Path(root) / ".night.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Busy(f"another night is running on {root}; this one does nothing") from None
+        yield
+
+
+def run_daily(
+    run: Callable[[date], object],
+    done: Callable[[date], bool],
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Run the night of every day, for ever.
+
+    Parameters
+    ----------
+    run
+        Runs the night of a date. If it fails it is tried again every `RETRY_S` seconds.
+    done
+        Whether the night of a date has run: one that was missed, because no process was there, runs at once.
+    """
+    while True:
+        moment = now()
+        due = moment.date() if moment.time() >= START else moment.date() - timedelta(days=1)
+        if done(due):
+            tomorrow = datetime.combine(due + timedelta(days=1), START, UTC)
+            sleep((tomorrow - moment).total_seconds() + random.uniform(0.0, JITTER_S))
+            continue
+        try:
+            run(due)
+        except Exception:
+            metrics.NIGHT_FAILURES.inc()
+            log.exception("the night failed and is tried again", night=due.isoformat(), pause_s=RETRY_S)
+            sleep(RETRY_S)

@@ -1,0 +1,128 @@
+"""Which rows a night learns from and which it is judged on, relative to its date."""
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from leap.predictor.features.batch import HardwareTable
+from leap.predictor.features.history import SECONDS_PER_DAY
+from leap.predictor.models.conformal import least_rows
+from leap.retrainer.dataset.checkpoint import StatisticsCheckpoint
+from leap.retrainer.dataset.feature_table import MEASURED, log_target
+from leap.retrainer.dataset.partitions import Partitions, day_number
+from leap.retrainer.dataset.point_in_time import REQUIRED_COLUMNS, PointInTimeStatistics
+from leap.retrainer.dataset.training_set import TrainingSet, build_training_set
+from leap.retrainer.night.anomaly_checks import MAX_MISSING, window_anomalies
+
+Mask = NDArray[np.bool_]
+
+#: Attempts that the held-out days must have together; a quiet day takes the day before it along.
+LEAST_HELD_OUT = 200
+#: Attempts without which there is no night: those that an interval needs, and one to train on.
+LEAST_ATTEMPTS = least_rows() + 1
+
+
+class NothingToLearn(ValueError):
+    """The window has too few attempts; the text says what was found and what to do."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Rows of one night.
+
+    Attributes
+    ----------
+    first, last
+        First day, and the day before the night.
+    missing
+        Days of the window without a partition.
+    doubts
+        Why its rows are not to be trusted, if they are not.
+    training, held_out
+        Attempts that had finished before the first held-out one could be launched, and those held out.
+    unseen
+        All that training did not see: the held-out, and those that were still running then.
+    twin
+        Offline statistics over everything that has finished.
+    """
+
+    first: date
+    last: date
+    missing: tuple[date, ...]
+    anomalies: tuple[str, ...]
+    training: TrainingSet
+    held_out: TrainingSet
+    unseen: TrainingSet
+    twin: PointInTimeStatistics
+
+
+def open_window(
+    partitions: Partitions,
+    night: date,
+    days: int,
+    table: HardwareTable,
+    target: str,
+    max_missing: int = MAX_MISSING,
+) -> Window:
+    """Read the `days` days before `night`, with their history as known at each launch.
+
+    An attempt that finished in the window but was submitted before it is history, not a row to learn from.
+
+    Raises
+    ------
+    NothingToLearn
+        If there are too few attempts to train on and to judge by.
+    """
+    first, last = night - timedelta(days=days), night - timedelta(days=1)
+    present = partitions.days()
+    wanted = [first + timedelta(days=offset) for offset in range(days)]
+    missing = tuple(day for day in wanted if day not in present)
+    rows = partitions.read(wanted)
+    twin = _twin(partitions, rows, first, night, target)
+    gaps = [day for day in missing if present and day > present[0]]
+    reasons = window_anomalies(rows, log_target(rows, target), gaps, max_missing)
+    data = build_training_set(rows[rows["submitted_at"] >= day_number(first) * SECONDS_PER_DAY], table, twin, target)
+    if len(data) < LEAST_ATTEMPTS:
+        raise NothingToLearn(
+            f"{len(data)} attempts with a positive {target} from {first} to {last}, where {LEAST_ATTEMPTS} are needed: "
+            f"{least_rows()} to judge by and one to train on. Check `leap worker joiner`, or widen the window with "
+            "--window"
+        )
+    training, held_out = _split(data, night)
+    unseen = data.where(~training)
+    return Window(first, last, missing, reasons, data.where(training), data.where(held_out), unseen, twin)
+
+
+def _twin(partitions: Partitions, rows: pd.DataFrame, first: date, night: date, target: str) -> PointInTimeStatistics:
+    """What finished since midnight is in it too: no row sees that, but the store has it."""
+    columns = [*REQUIRED_COLUMNS, MEASURED + target]
+    today = partitions.read([night], columns=columns)
+    everything = pd.concat([rows.reindex(columns=columns), today], ignore_index=True) if len(today) else rows
+    return PointInTimeStatistics(
+        everything,
+        log_target(everything, target),
+        StatisticsCheckpoint(partitions, target, (night - first).days).before(first),
+    )
+
+
+def _split(data: TrainingSet, night: date) -> tuple[Mask, Mask]:
+    """(n,) attempts to train on and held-out ones: the latest days that together have enough, at most a fifth of all.
+
+    What had not finished by the midnight before them is neither. Where too few had finished by then (the first day of
+    a fleet), the latest attempts are held out; where too few had finished before those, all earlier are trained on.
+    """
+    finished = data.rows["finished_at"].to_numpy(float)
+    enough = max(least_rows(), min(LEAST_HELD_OUT, len(data) // 5))
+    latest = min(day_number(night) - 1, int(data.submitted_day.max()))
+    count = np.bincount(np.maximum(latest - data.submitted_day, 0)).cumsum()
+    start = latest - int(np.searchsorted(count, enough))
+    held_out = data.submitted_day >= start
+    training = ~held_out & (finished < start * SECONDS_PER_DAY)
+    if np.count_nonzero(training) >= enough:
+        return training, held_out
+    held_out = np.arange(len(data)) >= len(data) - enough
+    training = ~held_out & (finished < data.pairs.jobs.submitted_at[-enough])
+    return training if np.count_nonzero(training) >= enough else ~held_out, held_out

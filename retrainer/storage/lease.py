@@ -1,0 +1,80 @@
+"""A lock in a remote store, which no process holds: who has it gives signs of life."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from leap.retrainer.storage.files import Files, open_files
+
+log = structlog.get_logger(__name__)
+
+#: A sign of life is given so often, and a holder that gave none for so long has died. Clocks of the machines may
+#: differ by the rest.
+BEAT_S = 30.0
+DEAD_S = 180.0
+
+
+class Busy(RuntimeError):
+    """Another night is running on the same partitions."""
+
+
+@contextmanager
+def leased(root: str, now: Callable[[], float] = time.time) -> Iterator[None]:
+    """Hold the lock of a place in a remote store.
+
+    Each holder has a file of its own number, ``locks/<number>``, with its last sign of life. The next number after
+    one that has died is taken by creating it, which of many succeeds for one.
+
+    Raises
+    ------
+    Busy
+        If another process holds it, or has died too lately to know.
+    """
+    files = open_files(root)
+    number = 0
+    for name in files.names("locks/*"):
+        number = int(name.rsplit("/", 1)[1])
+        age = now() - _last_sign(files, name)
+        if age < DEAD_S:
+            raise Busy(
+                f"another night is running on {root}, its last sign of life is {max(age, 0.0):.0f} s old; this one "
+                f"does nothing. If it was killed, try again in {DEAD_S:.0f} s"
+            )
+    mine = f"locks/{number + 1:012d}"
+    if not files.create(mine, _sign(now)):
+        raise Busy(f"another night has begun on {root} in the same moment; this one does nothing")
+    for name in files.names("locks/*"):
+        if name < mine:
+            files.remove(name)
+    over = threading.Event()
+    beat = threading.Thread(target=_beat, args=(files, mine, over, now), daemon=True)
+    beat.start()
+    try:
+        yield
+    finally:
+        over.set()
+        beat.join()
+        files.remove(mine)
+
+
+def _beat(files: Files, name: str, over: threading.Event, now: Callable[[], float]) -> None:
+    while not over.wait(BEAT_S):
+        try:
+            files.write(name, _sign(now))
+        except Exception:  # the clients of object stores raise what they like
+            log.exception("no sign of life could be given; another night may begin", lock=name)
+
+
+def _sign(now: Callable[[], float]) -> bytes:
+    return f"{now():.0f} {socket.gethostname()}".encode()
+
+
+def _last_sign(files: Files, name: str) -> float:
+    try:
+        return float(files.read(name).split()[0])
+    except (FileNotFoundError, IndexError, ValueError):  # released meanwhile, or not written by a night
+        return 0.0

@@ -1,0 +1,204 @@
+"""The mapping file of a backfill: which column of a table of past jobs is which field of the events.
+
+A field is the name of a column, a number (taken as it is), or one of the forms of :class:`Source`::
+
+    keep:
+      - {column: status, equals: success}
+    attempt_id: {template: "{round}/{job_name}"}
+    job_name: job_name
+    model_type: model_type
+    hardware_type: hardware_type
+    submitted_at: start_time
+    run_seconds: run_seconds
+    config:
+      num_trainers: {column: num_nodes, default: 1}
+      accelerators_per_trainer: {expression: "max(gpus_per_node, 1)"}
+      batch_size: {expression: "batch_size / num_nodes"}
+    measurements:
+      throughput: throughput
+"""
+
+import string
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from leap.schemas.backfill.expression import Expression
+from leap.schemas.events import MAX_CANDIDATES, MAX_TARGETS, SUCCEEDED
+from leap.schemas.launch import MAX_EXTRA, LaunchConfig, Name
+from leap.schemas.safe_yaml import YamlError, read_yaml
+
+FOLDER = Path(__file__).parent.parent / "mappings"
+MAX_BYTES = 262_144
+
+#: A column that every table has: the number of the row, counted from 1 without the header.
+ROW_NUMBER = "row_number"
+
+_CONFIG_FIELDS = frozenset(LaunchConfig.__struct_fields__) - {"extra", "unknown"}
+_FORMS = ("column", "constant", "template", "expression")
+
+
+class MappingError(ValueError):
+    """A mapping that cannot be used; the text names the file, the field and what to write instead."""
+
+
+class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where a value comes from: exactly one of the first four.
+
+    Attributes
+    ----------
+    column
+        A column of the table, or a name under ``derived``.
+    constant
+        The same for every row.
+    template
+        Text with columns in braces: ``"{cluster}/{job_id}"``.
+    expression
+        Arithmetic over columns: see :class:`leap.schemas.backfill.expression.Expression`.
+    values
+        Text as it stands in the table to what it means; other text stays.
+    scale
+        Multiplies a number: 1000 turns thousands into units.
+    default
+        Taken where a column that the value needs is missing.
+    """
+
+    column: str | None = None
+    constant: float | bool | str | None = None
+    template: str | None = None
+    expression: str | None = None
+    values: dict[str, str | float | bool] = {}
+    scale: float | None = None
+    default: float | bool | str | None = None
+
+    def __post_init__(self) -> None:
+        given = [form for form in _FORMS if getattr(self, form) is not None]
+        if len(given) != 1:
+            raise ValueError(f"give exactly one of {', '.join(_FORMS)}; found {', '.join(given) or 'none'}")
+        if self.template is not None:
+            parts = [part for part in string.Formatter().parse(self.template) if part[1] is not None]
+            if not parts or any(not name or form or convert for _, name, form, convert in parts):
+                raise ValueError("a template names columns in braces and no formats, as in '{cluster}/{job_id}'")
+        if self.expression is not None:
+            Expression(self.expression)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the value is made of."""
+        if self.column is not None:
+            return (self.column,)
+        if self.template is not None:
+            return tuple(name for _, name, _, _ in string.Formatter().parse(self.template) if name)
+        if self.expression is not None:
+            return Expression(self.expression).columns
+        return ()
+
+
+Field = Source | str | int | float | bool
+
+
+class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A row is kept only where the column passes the one test that is given.
+
+    Attributes
+    ----------
+    equals
+        The text, or one of the texts, of the column; upper and lower case are one.
+    missing
+        Whether the column must be missing (true) or present (false).
+    positive
+        Whether the column must be a number above zero (true) or not one (false).
+    """
+
+    column: str
+    equals: str | float | bool | tuple[str | float | bool, ...] | None = None
+    missing: bool | None = None
+    positive: bool | None = None
+
+    def __post_init__(self) -> None:
+        if sum(test is not None for test in (self.equals, self.missing, self.positive)) != 1:
+            raise ValueError("give exactly one of equals, missing, positive")
+
+
+class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Declaration of a whole table.
+
+    Attributes
+    ----------
+    keep
+        Conditions that a row must all meet; the others are left out without an error.
+    missing
+        Texts that mean "no value".
+    derived
+        Helper columns, computed in this order; each may use those before it.
+    submitted_at, started_at, finished_at, run_seconds
+        Times; `started_at` is `submitted_at` unless given. Exactly one of the last two.
+    time_format
+        ``iso`` (an offset is honoured, else UTC), ``seconds`` or ``milliseconds`` since 1970, or a
+        `strptime` format such as ``%d/%m/%Y %H:%M``.
+    config, extra
+        Fields of :class:`leap.schemas.launch.LaunchConfig`, and free ones. `batch_size` is that of one trainer.
+    measurements
+        Prediction target to its value; ``throughput`` in samples/s is the first.
+    candidates
+        Hardware types that the attempts could have used, besides the one that each ran on.
+    """
+
+    attempt_id: Field
+    job_name: Field
+    model_type: Field
+    hardware_type: Field
+    submitted_at: Field
+    config: dict[str, Field]
+    measurements: Annotated[dict[Name, Field], Meta(min_length=1, max_length=MAX_TARGETS)]
+    started_at: Field | None = None
+    finished_at: Field | None = None
+    run_seconds: Field | None = None
+    status: Field = Source(constant=SUCCEEDED)
+    extra: Annotated[dict[Name, Field], Meta(max_length=MAX_EXTRA)] = {}
+    candidates: Annotated[tuple[Name, ...], Meta(max_length=MAX_CANDIDATES - 1)] = ()
+    keep: tuple[Condition, ...] = ()
+    missing: tuple[str, ...] = ("", "NaN", "nan", "null", "None")
+    derived: dict[str, Field] = {}
+    time_format: Literal["iso", "seconds", "milliseconds"] | str = "iso"
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.finished_at is None) == (self.run_seconds is None):
+            raise ValueError("give exactly one of finished_at, run_seconds")
+        for name in ("num_trainers", "accelerators_per_trainer"):
+            if name not in self.config:
+                raise ValueError(f"config needs {name}: a column, or a number where all jobs are alike")
+        if strange := self.config.keys() - _CONFIG_FIELDS:
+            raise ValueError(
+                f"config has no {', '.join(sorted(strange))}; move it under `extra`, "
+                f"or use one of {', '.join(sorted(_CONFIG_FIELDS))}"
+            )
+
+
+def load_mapping(name: str | Path) -> Mapping:
+    """Read a mapping file, or one that comes with Leap by its short name (``mlperf``, ``sia``).
+
+    Raises
+    ------
+    MappingError
+        If it cannot be read or is not valid.
+
+    Examples
+    --------
+    >>> load_mapping("mlperf").measurements
+    {'throughput': 'throughput'}
+    """
+    shipped = FOLDER / f"{name}.yaml"
+    path = shipped if "/" not in str(name) and shipped.is_file() else Path(name)
+    try:
+        return msgspec.convert(read_yaml(path, MAX_BYTES), Mapping)
+    except OSError as error:
+        known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
+        raise MappingError(f"{path}: {error.strerror}; give a file, or one of {known}") from error
+    except YamlError as error:
+        raise MappingError(f"{path}: {error}; is it a mapping?") from error
+    except msgspec.ValidationError as error:
+        raise MappingError(f"{path}: {error}") from error

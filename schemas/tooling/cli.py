@@ -1,0 +1,125 @@
+"""`leap schemas`: export, check, show, validate."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, BinaryIO, NoReturn
+
+import msgspec
+import typer
+import yaml
+
+from leap.schemas.codec import Rejected, decode
+from leap.schemas.tooling.check import NEW_VERSION, check
+from leap.schemas.tooling.json_schema import JSON, ROOT, BreakingChange, event_schema, export
+from leap.schemas.topics import Topic, load_topics
+
+app = typer.Typer(help="The contract: events, topics and their schemas.", no_args_is_help=True)
+
+Against = Annotated[str, typer.Option(help="Git revision whose schemas must not be broken.")]
+
+
+Name = Annotated[str, typer.Argument(help="As `leap topics list` names it.")]
+
+
+@app.command("export")
+def export_command(against: Against = "HEAD") -> None:
+    """Write the JSON Schemas, the AsyncAPI document and the page of events."""
+    try:
+        written = export(baseline=committed(ROOT, against))
+    except BreakingChange as error:
+        _fail(f"{error}\n{NEW_VERSION}")
+    for name in written:
+        typer.echo(f"wrote {name}")
+    typer.echo(f"{len(written)} files written, the others were current")
+
+
+@app.command("check")
+def check_command(against: Against = "HEAD") -> None:
+    """Compare what is committed with what would be generated, and with an earlier commit."""
+    baseline = committed(ROOT, against)
+    if problems := check(baseline=baseline):
+        _fail("\n".join([*problems, f"{len(problems)} problems"]))
+    where = "no git history here" if baseline is None else f"{len(baseline)} schemas at {against} unbroken"
+    typer.echo(f"{len(load_topics())} topics: schemas, documents and examples are current; {where}")
+
+
+@app.command()
+def show(topic: Name) -> None:
+    """Print the declaration of a topic and the schema of its events."""
+    declared = _topic(topic)
+    typer.echo(yaml.safe_dump(msgspec.to_builtins(declared), sort_keys=False, width=110))
+    typer.echo(json.dumps(event_schema(declared.event_type), indent=2, ensure_ascii=False))
+
+
+@app.command()
+def validate(
+    topic: Name,
+    file: Annotated[
+        typer.FileBinaryRead,
+        typer.Argument(help="A .json file holds one event; any other, or - for standard input, one a line."),
+    ],
+) -> None:
+    """Try events of a file at the door; list every one that it would not take."""
+    declared = _topic(topic)
+    name = getattr(file, "name", "standard input")
+    valid = 0
+    problems = []
+    for line, value in _messages(file, name):
+        try:
+            decode(value, declared.event_type, declared.max_message_bytes)
+            valid += 1
+        except Rejected as error:
+            problems.append(f"{name}:{line}: {error}")
+    for problem in problems:
+        typer.echo(problem, err=True)
+    typer.echo(f"{valid} valid, {len(problems)} not")
+    if problems:
+        raise typer.Exit(1)
+
+
+def committed(root: Path, revision: str) -> dict[str, str] | None:
+    """Schemas at a git revision, by path; None where there is no repository.
+
+    Raises
+    ------
+    typer.Exit
+        If git cannot read the revision: a comparison that was asked for is never skipped.
+    """
+    if not (root / ".git").exists():
+        return None
+    names = _git(root, "ls-tree", "-r", "--name-only", revision, "--", JSON).splitlines()
+    return {name: _git(root, "show", f"{revision}:{name}") for name in names}
+
+
+def _git(root: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True)
+    except FileNotFoundError:
+        _fail("git is not installed, so the schemas cannot be compared with those committed; install it")
+    except subprocess.CalledProcessError as error:
+        _fail(f"git {' '.join(arguments[:2])}: {error.stderr.strip()}; name a revision with --against")
+    return done.stdout
+
+
+def _messages(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
+    """Events of a file with the line where each begins; blank lines hold none."""
+    if name.endswith(".json"):
+        yield 1, file.read()
+        return
+    for number, line in enumerate(file, 1):
+        if line.strip():
+            yield number, line.rstrip(b"\r\n")
+
+
+def _topic(name: str) -> Topic:
+    topics = load_topics()
+    if name not in topics:
+        _fail(f"no topic {name!r}; there are {', '.join(topics)}")
+    return topics[name]
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(1)

@@ -1,0 +1,175 @@
+"""How a mapping's fields are read out of a row: each source becomes one function of the row."""
+
+import math
+import string
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from leap.schemas.backfill.expression import Expression
+from leap.schemas.backfill.mapping import Condition, Field, Source
+from leap.streams.backfill.table_reader import Row
+
+Reader = Callable[[Row], Any]
+
+_FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+class Unusable(ValueError):
+    """A value that cannot be used: what it was, and what to do about it."""
+
+    def __init__(self, value: object, problem: str) -> None:
+        super().__init__(problem)
+        self.value = "" if value is None else str(value)[:200]
+        self.problem = problem
+
+
+def reader(field: Field, missing: frozenset[str]) -> Reader:
+    """A function that takes a row and returns the field's value, None where it is missing.
+
+    Parameters
+    ----------
+    field
+        A column, a number, or a source.
+    missing
+        Texts that mean "no value".
+
+    Examples
+    --------
+    >>> read = reader(Source(expression="gpus / nodes", default=1), frozenset({""}))
+    >>> read({"gpus": "16", "nodes": "2"}), read({"gpus": "", "nodes": "2"})
+    (8.0, 1)
+    """
+    if isinstance(field, str):
+        field = Source(column=field)
+    if not isinstance(field, Source):
+        constant = field
+        return lambda row: constant
+    source, read = field, _form(field, missing)
+
+    def value(row: Row) -> Any:
+        found = read(row)
+        if found is not None and source.values:
+            found = source.values.get(text(found), found)
+        if found is not None and source.scale is not None:
+            found = number(found) * source.scale
+        return source.default if found is None else found
+
+    return value
+
+
+def condition(test: Condition, missing: frozenset[str]) -> Callable[[Row], bool]:
+    """A function that says whether a row is kept."""
+    read = reader(test.column, missing)
+    if test.missing is not None:
+        return lambda row: (read(row) is None) == test.missing
+    if test.positive is not None:
+        return lambda row: _positive(read(row)) == test.positive
+    wanted = test.equals if isinstance(test.equals, tuple) else (test.equals,)
+    texts = frozenset(text(value).lower() for value in wanted)
+    return lambda row: (found := read(row)) is not None and text(found).lower() in texts
+
+
+def text(value: Any) -> str:
+    """A value as text: 8.0 is ``8``, true is ``true``."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def number(value: Any) -> float:
+    """A value as a finite number.
+
+    Raises
+    ------
+    Unusable
+        If it is not one.
+    """
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise Unusable(value, "not a number; correct it, or map its text under `values`") from None
+    if not math.isfinite(found):
+        raise Unusable(value, "not finite; name its text under `missing`")
+    return found
+
+
+def flag(value: Any) -> bool:
+    """A value as true or false.
+
+    Raises
+    ------
+    Unusable
+        If it is neither.
+    """
+    found = _FLAGS.get(text(value).lower())
+    if found is None:
+        raise Unusable(value, "neither true nor false; map its text under `values`")
+    return found
+
+
+def moment(value: Any, time_format: str) -> datetime:
+    """A value as a time in UTC.
+
+    Raises
+    ------
+    Unusable
+        If it does not follow `time_format`.
+    """
+    try:
+        if isinstance(value, datetime):  # where Parquet has nanoseconds, one of pandas, which no event takes
+            found = datetime.fromisoformat(value.isoformat(timespec="microseconds"))
+        elif time_format == "iso":
+            found = datetime.fromisoformat(text(value))
+        elif time_format in ("seconds", "milliseconds"):
+            return datetime.fromtimestamp(number(value) / (1 if time_format == "seconds" else 1000), UTC)
+        else:
+            found = datetime.strptime(text(value), time_format)
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise Unusable(value, f"not a time as `time_format: {time_format}` says; correct one of them") from error
+
+
+def _form(source: Source, missing: frozenset[str]) -> Reader:
+    columns = source.columns
+
+    def cells(row: Row) -> dict[str, Any] | None:
+        found = {name: row[name] for name in columns}
+        for value in found.values():
+            if value is None or (isinstance(value, float) and math.isnan(value)):
+                return None
+            if isinstance(value, str) and value.strip() in missing:
+                return None
+        return found
+
+    if source.column is not None:
+        name = source.column
+        return lambda row: None if (found := cells(row)) is None else found[name]
+    if source.template is not None:
+        parts = tuple(string.Formatter().parse(source.template))  # `format` takes a name as job.id for an attribute
+        return lambda row: (
+            None
+            if (found := cells(row)) is None
+            else "".join(part + (text(found[name]) if name else "") for part, name, _, _ in parts)
+        )
+    if source.expression is not None:
+        expression = Expression(source.expression)
+        return lambda row: None if (found := cells(row)) is None else _computed(expression, found)
+    return lambda row: source.constant
+
+
+def _computed(expression: Expression, cells: Row) -> float:
+    values = {name: number(value) for name, value in cells.items()}
+    try:
+        return expression.evaluate(values)
+    except ValueError as error:
+        raise Unusable(", ".join(f"{name}={value:g}" for name, value in values.items()), str(error)) from error
+
+
+def _positive(value: Any) -> bool:
+    try:
+        return value is not None and number(value) > 0
+    except Unusable:
+        return False

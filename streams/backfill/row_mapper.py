@@ -1,0 +1,181 @@
+"""Rows of a table of past jobs as the events that a launcher would have sent. Nothing here talks to Kafka."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from leap.schemas.backfill.mapping import ROW_NUMBER, Field, Mapping, MappingError, Source
+from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted
+from leap.streams.backfill.field_readers import Reader, Unusable, condition, flag, moment, number, reader, text
+from leap.streams.backfill.table_reader import Row
+from leap.streams.joining.attempt import event_time
+from leap.streams.kafka.partition_key import JobEvent
+
+Job = tuple[JobSubmitted, JobAllocated, JobCompleted]
+
+_NAMES = ("attempt_id", "job_name", "model_type", "hardware_type", "status")
+_TIMES = ("submitted_at", "started_at", "finished_at")
+_REQUIRED = frozenset({*_NAMES, *_TIMES, "run_seconds", "config.num_trainers", "config.accelerators_per_trainer"})
+_CONFIG_TEXTS = frozenset({"precision", "optimizer", "sharding"})
+_CONFIG_FLAGS = frozenset({"activation_checkpointing"})
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot become events: its number (from 1, without the header), and what to do about it."""
+
+    row: int
+    field: str
+    value: str
+    problem: str
+
+    def __str__(self) -> str:
+        found = f" (found {self.value!r})" if self.value else ""
+        return f"row {self.row}: {self.field}: {self.problem}{found}"
+
+
+def in_time_order(jobs: Iterable[Job]) -> list[JobEvent]:
+    """All events by their own times, so that completions stand among the submissions of later jobs.
+
+    Events of one time keep the order of `jobs`, and one job's are submission, allocation, completion.
+    """
+    events: list[JobEvent] = [event for job in jobs for event in job]
+    events.sort(key=event_time)
+    return events
+
+
+class RowMapper:
+    """A mapping made ready for the rows of one table.
+
+    Parameters
+    ----------
+    mapping
+        The declaration.
+    columns
+        Column names of the table.
+
+    Raises
+    ------
+    MappingError
+        If the mapping names a column that the table does not have.
+    """
+
+    def __init__(self, mapping: Mapping, columns: Iterable[str]) -> None:
+        self._mapping = mapping
+        self._missing = frozenset(mapping.missing)
+        self._columns = {*columns, ROW_NUMBER}
+        for test in mapping.keep:
+            self._check("keep", test.column)
+        self._keep = [condition(test, self._missing) for test in mapping.keep]
+        self._derived = {}
+        for name, field in mapping.derived.items():
+            self._derived[name] = self._reader(f"derived.{name}", field)
+            self._columns.add(name)
+        self._readers = {
+            name: self._reader(name, field)
+            for name in (*_NAMES, *_TIMES, "run_seconds")
+            if (field := getattr(mapping, name)) is not None
+        }
+        for group in ("config", "extra", "measurements"):
+            for name, field in getattr(mapping, group).items():
+                self._readers[f"{group}.{name}"] = self._reader(f"{group}.{name}", field)
+
+    def job(self, row_number: int, row: Row) -> Job | BadRow | None:
+        """The three events of a row, why there are none, or None where the mapping leaves the row out."""
+        row[ROW_NUMBER] = row_number
+        name = ""
+        try:
+            if not all(kept(row) for kept in self._keep):
+                return None
+            for name, read in self._derived.items():
+                row[name] = read(row)
+            values: dict[str, Any] = {}
+            for name, read in self._readers.items():
+                if (value := read(row)) is not None:
+                    values[name] = _typed(name, value, self._mapping.time_format)
+                elif name in _REQUIRED:
+                    raise Unusable(None, "missing; give it a default, or leave such rows out under `keep`")
+            return self._events(values)
+        except Unusable as error:
+            return BadRow(row_number, name, error.value, error.problem)
+        except OverflowError as error:
+            return BadRow(row_number, "run_seconds", str(values["run_seconds"]), str(error))
+        except msgspec.ValidationError as error:
+            problem, _, path = str(error).partition(" - at `$.")
+            return BadRow(row_number, path.rstrip("`") or "event", "", problem)
+
+    def _events(self, values: dict[str, Any]) -> Job:
+        hardware_type = values["hardware_type"]
+        started_at = values.get("started_at", values["submitted_at"])
+        finished_at = values.get("finished_at") or started_at + timedelta(seconds=values["run_seconds"])
+        job = {name: values[name] for name in ("attempt_id", "job_name", "model_type")}
+        submitted = msgspec.convert(
+            {
+                **job,
+                "submitted_at": values["submitted_at"],
+                "config": {**_group(values, "config."), "extra": _group(values, "extra.")},
+                "candidates": sorted({hardware_type, *self._mapping.candidates}),
+            },
+            JobSubmitted,
+        )
+        accelerators = submitted.config.accelerators
+        allocated = msgspec.convert(
+            {
+                "attempt_id": job["attempt_id"],
+                "hardware_type": hardware_type,
+                "hosts": submitted.config.num_trainers,
+                "accelerators": accelerators,
+                "allocated_at": started_at,
+            },
+            JobAllocated,
+        )
+        completed = msgspec.convert(
+            {
+                **job,
+                "hardware_type": hardware_type,
+                "started_at": started_at,
+                "finished_at": finished_at,
+                "status": values["status"],
+                "accelerator_hours": accelerators * max((finished_at - started_at).total_seconds(), 0.0) / 3600,
+                "measurements": _group(values, "measurements."),
+            },
+            JobCompleted,
+        )
+        return submitted, allocated, completed
+
+    def _reader(self, name: str, field: Field) -> Reader:
+        if isinstance(field, str):
+            self._check(name, field)
+        elif isinstance(field, Source):
+            for column in field.columns:
+                self._check(name, column)
+        return reader(field, self._missing)
+
+    def _check(self, name: str, column: str) -> None:
+        if column not in self._columns:
+            raise MappingError(f"{name}: the table has no column {column!r}; it has {', '.join(sorted(self._columns))}")
+
+
+def _group(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
+
+
+def _typed(name: str, value: Any, time_format: str) -> Any:
+    """A value as its field takes it; whether it is in range is left to the event."""
+    group, _, field = name.rpartition(".")
+    if name in _TIMES:
+        return moment(value, time_format)
+    if name in _NAMES or (group == "config" and field in _CONFIG_TEXTS):
+        return text(value)
+    if group == "config" and field in _CONFIG_FLAGS:
+        return flag(value)
+    if group == "extra":
+        try:
+            return number(value)
+        except Unusable:
+            return text(value)
+    found = number(value)
+    return int(found) if group == "config" and found.is_integer() else found

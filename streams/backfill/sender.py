@@ -1,0 +1,164 @@
+"""Sending the events of past jobs, in their order and at a chosen speed."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leap.schemas.backfill.mapping import Mapping
+from leap.schemas.codec import encode
+from leap.streams.backfill.row_mapper import BadRow, Job, RowMapper
+from leap.streams.backfill.table_reader import table_columns, table_rows
+from leap.streams.joining.attempt import event_time
+from leap.streams.kafka.clients import CheckedProducer, DeliveryError
+from leap.streams.kafka.partition_key import JobEvent, address
+from leap.streams.runtime.settings import Settings
+
+# Events between two flushes: so many at most are sent without the broker having said that it has them.
+CHUNK = 10_000
+SLEEP_S = 0.5
+EVENTS_PER_ATTEMPT = 3
+
+#: Position of an event among all, and the event, to seconds after the first at which it is due.
+Pace = Callable[[int, JobEvent], float]
+
+
+class Interrupted(RuntimeError):
+    """The broker did not take all events; the message says how to go on."""
+
+
+@dataclass
+class Table:
+    """What a table held.
+
+    Attributes
+    ----------
+    rows
+        Rows read.
+    left_out
+        Of those, left out by the conditions of the mapping.
+    jobs
+        Those that became events.
+    bad
+        The others.
+    """
+
+    rows: int = 0
+    left_out: int = 0
+    jobs: list[Job] = field(default_factory=list)
+    bad: list[BadRow] = field(default_factory=list)
+
+
+def read_table(path: Path, mapping: Mapping) -> Table:
+    """Map a whole table; about 2 kB of memory a job.
+
+    Raises
+    ------
+    leap.schemas.backfill.mapping.MappingError
+        If the mapping names a column that the table does not have.
+    leap.streams.backfill.table_reader.TableError
+        If the file is not a table.
+    """
+    table = Table()
+    mapper = RowMapper(mapping, table_columns(path))
+    for table.rows, row in table_rows(path):
+        found = mapper.job(table.rows, row)
+        if found is None:
+            table.left_out += 1
+        elif isinstance(found, BadRow):
+            table.bad.append(found)
+        else:
+            table.jobs.append(found)
+    return table
+
+
+def pace(speed: str, events: Sequence[JobEvent]) -> Pace:
+    """When each event is due at a speed.
+
+    Parameters
+    ----------
+    speed
+        ``max``; attempts a second, as in ``500``; or a multiple of real time, as in ``60x``.
+    events
+        In time order.
+
+    Raises
+    ------
+    ValueError
+        If `speed` is none of these.
+    """
+    if speed == "max" or not events:
+        return lambda position, event: 0.0
+    try:
+        rate = float(speed.removesuffix("x"))
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate < float("inf"):
+        raise ValueError(f"speed {speed!r}: write max, attempts a second as in 500, or times real time as in 60x")
+    if not speed.endswith("x"):
+        return lambda position, event: position / (EVENTS_PER_ATTEMPT * rate)
+    first = event_time(events[0])
+    return lambda position, event: (event_time(event) - first).total_seconds() / rate
+
+
+def send(
+    settings: Settings,
+    events: Sequence[JobEvent],
+    due: Pace,
+    *,
+    skip: int = 0,
+    told: Callable[[int], None] = lambda count: None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Send events and wait until the broker has them.
+
+    Message timestamps are the time of sending, not of the event: retention counts from them, and would delete
+    at once what happened last year.
+
+    Parameters
+    ----------
+    settings
+        Where the broker is.
+    events
+        In time order.
+    due
+        When each is to be sent.
+    skip
+        Events at the beginning that are not sent.
+    told
+        Called with the number of events just acknowledged.
+    clock, sleep
+        Seconds on a monotonic clock, and waiting for some.
+
+    Raises
+    ------
+    Interrupted
+        If the broker did not take all.
+    """
+    producer = CheckedProducer(settings)
+    begun = clock()
+    done = skip
+    for position in range(skip, len(events)):
+        event = events[position]
+        while (wait := begun + due(position, event) - due(skip, events[skip]) - clock()) > 0:
+            done = _flush(producer, done, position, told)
+            sleep(min(wait, SLEEP_S))
+        topic, key = address(event)
+        producer.produce(settings.topic(topic), encode(event), key)
+        if position + 1 - done == CHUNK:
+            done = _flush(producer, done, position + 1, told)
+    _flush(producer, done, len(events), told)
+
+
+def _flush(producer: CheckedProducer, done: int, sent: int, told: Callable[[int], None]) -> int:
+    if sent == done:
+        return done
+    try:
+        producer.flush()
+    except DeliveryError as error:
+        raise Interrupted(
+            f"{error}; the first {done} events are there: go on with --skip {done} once the broker is back"
+        ) from error
+    told(sent - done)
+    return sent

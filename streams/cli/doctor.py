@@ -1,0 +1,41 @@
+"""``leap doctor``: is all that Leap stands on as it should be, and if not, what to do."""
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from leap.streams.cli.common import read_settings
+
+COLOURS = {"ok": "green", "warning": "yellow", "fault": "red", "not looked at": "bright_black"}
+
+
+def doctor(
+    role: Annotated[
+        str,
+        typer.Option(help="Ask for the rights of one role only: launcher, history, joiner, ranking, retrainer, …"),
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")] = False,
+) -> None:
+    """Check broker, topics, workers, store, artifacts, catalog, clocks and rights; say what to do about each finding.
+
+    Ends within ten seconds, with status 1 if there is a fault. Nothing is written but, where nights write, one
+    file beside the artifacts, which is removed.
+    """
+    from leap.streams.doctor.check import CheckContext
+    from leap.streams.doctor.runner import examine
+    from leap.streams.runtime.acl import ROLES
+
+    if role and role not in ROLES:
+        raise typer.BadParameter(f"{role!r} is none of: {', '.join(ROLES)}", param_hint="--role")
+    found = examine(CheckContext(read_settings(), role))
+    if as_json:
+        print(msgspec.json.encode(found).decode())
+    else:
+        for one in found:
+            typer.secho(f"{one.state:14}", fg=COLOURS[one.state], nl=False)
+            typer.echo(f"{one.check:20} {one.found}")
+            if one.remedy:
+                typer.echo(f"{'':14}{'':20} -> {one.remedy}")
+    if any(one.state == "fault" for one in found):
+        raise typer.Exit(1)

@@ -1,0 +1,169 @@
+"""``leap history``: look at the running statistics, make them anew, and check them."""
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from leap.predictor.cli.errors import fail, writable
+from leap.predictor.features.job_family import family as family_of
+from leap.schemas.events import THROUGHPUT
+from leap.streams.cli.common import read_settings
+
+if TYPE_CHECKING:
+    from leap.predictor.history.welford import Statistics
+    from leap.streams.history.store import HistoryStore
+    from leap.streams.runtime.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, help="Running statistics of finished attempts, per family.")
+
+Target = Annotated[str, typer.Option(help="Prediction target.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Family = Annotated[str, typer.Argument(help="A family, or the name of any of its jobs.")]
+NEAREST = 5
+
+
+@app.command()
+def show(family: Family, target: Target = THROUGHPUT, as_json: Json = False) -> None:
+    """What is known of a family, over all hardware and on each type; a job's name does as well."""
+    from leap.streams.history.updates import Key
+
+    name = family_of(family)
+    with _open() as (_, store):
+        found = {key: value for key, value in store.bucket(target, name).statistics.items() if key.name == name}
+        if Key("family", name) not in found:
+            near = ", ".join(_nearest(store, target, name)) or "none; the history has no families yet"
+            raise fail(f"no history of family {name!r} for {target}. Nearest names: {near}")
+    overall = _row(found[Key("family", name)])
+    hardware = {key.hardware_type: _row(value) for key, value in sorted(found.items()) if key.kind == "family_hardware"}
+    if as_json:
+        print(json.dumps({"family": name, "target": target} | overall | {"hardware": hardware}))
+        return
+    print(f"{name}: {target}")
+    print(f"{'':24} {'attempts':>8} {'typical':>12} {'spread':>8} {'last':>12}  finished")
+    for label, row in {"all hardware": overall, **hardware}.items():
+        spread = "" if row["deviation"] is None else f"x{math.exp(row['deviation']):.2f}"
+        print(f"{label:24} {row['n']:8} {row['typical']:12.5g} {spread:>8} {row['latest']:12.5g}  {row['last_at']}")
+
+
+@app.command()
+def backup(
+    file: Annotated[
+        Path, typer.Argument(help="Backup: gzipped JSON lines, some 80 bytes a family.", callback=writable)
+    ],
+) -> None:
+    """Write all statistics to a file from which they can be restored, while workers go on."""
+    from leap.streams.history.backup import write_backup
+
+    with _open() as (settings, store):
+        print(f"{write_backup(store, settings.targets, file)} statistics in {file}")
+
+
+@app.command()
+def rebuild() -> None:
+    """Replay all completions into a new generation of keys, then switch to it; workers go on meanwhile."""
+    _rebuild(None)
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(help="What `leap history backup` wrote.", exists=True, dir_okay=False)],
+) -> None:
+    """Fill the store from a backup, catch up with the topic, then switch to the result."""
+    _rebuild(file)
+
+
+@app.command()
+def audit(target: Target = THROUGHPUT, as_json: Json = False) -> None:
+    """Recompute the statistics from what the topics keep and compare; fails if one lacks something or differs."""
+    from leap.streams.history.audit import audit as compare
+
+    with _open() as (settings, store):
+        if target not in settings.targets:
+            raise fail(f"no target {target!r}: LEAP_TARGETS has {', '.join(settings.targets)}")
+        done = compare(settings, store, target)
+    rows = [
+        {
+            "kind": difference.key.kind,
+            "name": difference.key.name,
+            "hardware_type": difference.key.hardware_type or None,
+            "stored": difference.stored and _row(difference.stored),
+            "expected": difference.expected and _row(difference.expected),
+        }
+        for difference in done.differences
+    ]
+    if as_json:
+        print(json.dumps({"compared": done.compared, "ahead": done.ahead, "differences": rows}))
+    else:
+        print(f"{done.compared} statistics compared, {len(rows)} differ")
+        if not done.whole:
+            print(f"{done.ahead} have more than the topics still keep, and could not be checked further")
+        for row in rows[:20]:
+            print(f"  {row['kind']} {row['name']} {row['hardware_type'] or ''}")
+            print(f"    stored   {row['stored']}\n    expected {row['expected']}")
+    if rows:
+        raise typer.Exit(1)
+
+
+def _rebuild(file: Path | None) -> None:
+    from leap.streams.history.rebuild import rebuild as replay
+
+    def progress(messages: int) -> None:
+        typer.echo(f"\r{messages} completions replayed", nl=False, err=True)
+
+    with _open() as (settings, store):
+        done = replay(settings, store, settings.targets, file, progress)
+    typer.echo(err=True)
+    print(f"generation {done.generation} is in use: {done.messages} messages replayed, {done.rejected} no completions")
+    if done.missing:
+        raise fail(f"up to {done.missing} completions between the backup and the oldest that the topic keeps are lost")
+
+
+@contextmanager
+def _open() -> Iterator[tuple["Settings", "HistoryStore"]]:
+    """Open the store, and say in a sentence what is wrong with it."""
+    from leap.streams.history.rebuild import SwitchError
+    from leap.streams.history.store import HistoryStore, RebuildInProgress
+    from leap.streams.redis_store.client import connect
+
+    settings = read_settings()
+    try:
+        with connect(settings.redis_url) as client:
+            yield settings, HistoryStore(client, settings.redis_prefix)
+    except (RebuildInProgress, SwitchError, ValueError) as error:
+        raise fail(str(error)) from None
+
+
+def _row(found: "Statistics") -> dict[str, Any]:
+    """Mean, deviation and last are of the natural logarithm, as kept; typical and latest are measurements."""
+    return {
+        "n": found.n,
+        "mean": found.mean,
+        "deviation": None if found.n < 2 else found.deviation,
+        "last": found.last,
+        "last_at": datetime.fromtimestamp(found.last_at, UTC).isoformat(),
+        "typical": math.exp(found.mean),
+        "latest": math.exp(found.last),
+    }
+
+
+def _nearest(store: "HistoryStore", target: str, name: str) -> list[str]:
+    """Families that share the most letters in threes with a name."""
+    wanted = _threes(name)
+    scored = []
+    for bucket in store.buckets(target):
+        for key in bucket.statistics:
+            if key.kind == "family":
+                threes = _threes(key.name)
+                scored.append((len(wanted & threes) / len(wanted | threes), key.name))
+    return [name for score, name in sorted(scored, reverse=True)[:NEAREST] if score > 0]
+
+
+def _threes(name: str) -> set[str]:
+    padded = f"  {name.lower()} "
+    return {padded[begin : begin + 3] for begin in range(len(padded) - 2)}

@@ -1,0 +1,29 @@
+"""``leap services``: a broker and a store for a first look, on this machine and in memory."""
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leap.predictor.cli.errors import fail
+from leap.streams.embedded import ServiceError, embedded_pair
+
+
+def services(
+    broker_port: Annotated[int, typer.Option(help="TCP port of the broker; the default of every command.")] = 9092,
+    store_port: Annotated[int, typer.Option(help="TCP port of the store; the default of every command.")] = 6379,
+    folder: Annotated[Path, typer.Option(help="Where their logs go.")] = Path(".leap/services"),
+) -> None:
+    """Run a small broker and store until interrupted. They keep all in memory: not for production."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        with embedded_pair(folder, broker_port, store_port) as pair:
+            print(f"broker {pair.bootstrap_servers}, store {pair.redis_url}; they forget all when they end", flush=True)
+            stop.wait()
+    except (ServiceError, ModuleNotFoundError) as error:
+        hint = "pip install 'leap[embedded]'" if isinstance(error, ModuleNotFoundError) else "is the port taken?"
+        raise fail(f"{error}\n{hint}") from None

@@ -1,0 +1,91 @@
+"""Messages that cannot be used, set aside whole."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import structlog
+
+from leap.schemas.codec import encode
+from leap.schemas.events import DeadLetter
+from leap.schemas.topics import DEAD_LETTERS
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
+from leap.streams.runtime import metrics
+from leap.streams.runtime.settings import Settings
+from leap.streams.runtime.tracing import trace_id
+
+log = structlog.get_logger(__name__)
+
+# So much of a message goes into its dead letter, which in base64 stays below the 2 MiB of its topic. Only a
+# compressed batch can hold more than a topic's 1 MiB.
+KEPT_VALUE = 1024 * 1024
+KEPT_KEY = 64 * 1024
+KEPT_REASON = 2000
+LOGGED_KEY = 100
+
+
+def now() -> datetime:
+    """Tell the time in UTC."""
+    return datetime.now(UTC)
+
+
+class DeadLetters:
+    """Publishes dead letters through the producer that :class:`leap.streams.consumer.batch_loop.BatchLoop` flushes.
+
+    A batch that is handled again sends its dead letters again; topic, partition and offset tell that they
+    are the same.
+
+    Parameters
+    ----------
+    settings
+        Where the topic is.
+    producer
+        The `outputs` of the worker's loop, so that dead letters are acknowledged before the commit.
+    worker
+        Name that goes into each letter.
+    clock
+        Tells the time in UTC.
+    """
+
+    def __init__(
+        self, settings: Settings, producer: CheckedProducer, worker: str, clock: Callable[[], datetime] = now
+    ) -> None:
+        self._topic = settings.topic(DEAD_LETTERS)
+        self._producer = producer
+        self._worker = worker
+        self._clock = clock
+
+    def add(self, message: Message, reason: str) -> None:
+        """Set a message aside.
+
+        Parameters
+        ----------
+        message
+            Whose value is kept up to 1 MiB and its key up to 64 KiB; the reason says so when one is longer.
+        reason
+            What was wrong with it, and where in it.
+        """
+        value, key = message.value, message.key
+        if value is not None and len(value) > KEPT_VALUE:
+            reason = f"first {KEPT_VALUE} of {len(value)} bytes kept; {reason}"
+            value = value[:KEPT_VALUE]
+        if key is not None and len(key) > KEPT_KEY:
+            reason = f"first {KEPT_KEY} of {len(key)} bytes of the key kept; {reason}"
+            key = key[:KEPT_KEY]
+        letter = DeadLetter(
+            topic=message.topic,
+            partition=message.partition,
+            offset=message.offset,
+            value=value,
+            key=key,
+            reason=reason.encode(errors="replace").decode()[:KEPT_REASON],
+            worker=self._worker,
+            rejected_at=self._clock(),
+        )
+        self._producer.produce(self._topic, encode(letter), key, trace=message.trace)
+        metrics.DEAD_LETTERS.labels(self._worker, message.topic).inc()
+        log.warning(
+            "message set aside", worker=self._worker, topic=message.topic, partition=message.partition,
+            offset=message.offset, key=repr(key and key[:LOGGED_KEY]), reason=letter.reason,
+            trace=trace_id(message.trace),
+        )  # fmt: skip

@@ -1,0 +1,81 @@
+"""What a check of :mod:`leap.streams.doctor.runner` is given, and what it raises."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from confluent_kafka.admin import AdminClient
+
+from leap.schemas.topics import Topic, load_topics
+from leap.streams.kafka.clients import admin_config
+from leap.streams.runtime.acl import ROLES
+from leap.streams.runtime.settings import Settings
+
+#: Seconds that a check has; those that a client waits for one answer must be fewer.
+DEADLINE_S = 4.5
+ANSWER_S = 3.0
+QUIET = {"log_level": "0"}  # findings tell what a client would log
+AS_OPERATOR = "run leap doctor as the user of an operator (docs/security.md)"
+
+
+class CheckFailed(Exception):
+    """Something is wrong; the text says what.
+
+    Attributes
+    ----------
+    remedy
+        What to do about it.
+    can_wait
+        Nothing is lost or wrong yet.
+    """
+
+    def __init__(self, found: str, remedy: str, can_wait: bool = False) -> None:
+        super().__init__(found)
+        self.remedy = remedy
+        self.can_wait = can_wait
+
+
+@dataclass(frozen=True)
+class CheckContext:
+    """Where to look, for whom, and when.
+
+    Attributes
+    ----------
+    role
+        Whose rights are asked for (:data:`leap.streams.runtime.acl.ROLES`); empty is everybody's.
+    now
+        Seconds since 1970.
+    monotonic
+        Seconds of a clock that never goes back.
+    """
+
+    settings: Settings
+    role: str = ""
+    now: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        """One for all checks: it must outlive every question, or the client library ends the process."""
+        return AdminClient(admin_config(self.settings) | QUIET)
+
+    def roles(self) -> list[str]:
+        """Roles whose rights are asked for."""
+        return [self.role] if self.role else list(ROLES)
+
+    def declared(self) -> dict[str, Topic]:
+        """Declarations by their names on the broker."""
+        return {self.settings.topic(name): topic for name, topic in load_topics().items()}
+
+
+def duration(seconds: float) -> str:
+    """A length of time for people.
+
+    >>> duration(42), duration(600), duration(5400), duration(180_000)
+    ('42 s', '10 min', '1.5 h', '2.1 days')
+    """
+    for limit, size, unit in ((120.0, 1.0, "s"), (3600.0, 60.0, "min"), (172_800.0, 3600.0, "h")):
+        if seconds < limit:
+            return f"{round(seconds / size, 1 if unit == 'h' else None):g} {unit}"
+    return f"{seconds / 86_400:.1f} days"

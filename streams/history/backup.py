@@ -1,0 +1,105 @@
+"""The history in a file: gzipped JSON lines of all that the store holds, so nothing is lost in between.
+
+An artifact's snapshot cannot stand in for it: that has hashes of names and rounded numbers, no fences and no
+attempts.
+"""
+
+import gzip
+import math
+import os
+import zlib
+from collections.abc import Collection, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from leap.streams.history.store import Bucket, HistoryStore
+from leap.streams.history.updates import BUCKETS
+
+FORMAT = 1
+MAX_HEADER = 4096
+#: Of a bucket unpacked: 64 of them at 250,000 families take 40 MB each.
+MAX_LINE = 256 * 2**20
+
+
+class _Header(msgspec.Struct, frozen=True):
+    format: int
+    buckets: int
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One bucket, as it stood at one moment."""
+
+    target: str
+    number: Annotated[int, Meta(ge=0, lt=BUCKETS)]
+    fields: dict[str, str]
+
+
+def write_backup(store: HistoryStore, targets: Collection[str], path: Path) -> int:
+    """Write all statistics, while workers go on; the file appears whole or not at all.
+
+    Returns
+    -------
+    int
+        How many statistics it holds.
+    """
+    data, count = pack(store, targets)
+    draft = path.with_name(path.name + ".draft")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    return count
+
+
+def pack(store: HistoryStore, targets: Collection[str]) -> tuple[bytes, int]:
+    """Read all statistics, while workers go on; give the content of a backup and how many it holds."""
+    generation = store.generation()
+    count = 0
+    packed = BytesIO()
+    with gzip.open(packed, "wb", compresslevel=1) as lines:
+        lines.write(msgspec.json.encode(_Header(FORMAT, BUCKETS)) + b"\n")
+        for target in targets:
+            for number, fields in enumerate(store.dump(target, generation)):
+                text = {name.decode(): value.decode() for name, value in fields.items()}
+                count += sum(not name.startswith("@") for name in text)
+                lines.write(msgspec.json.encode(Line(target, number, text)) + b"\n")
+    return packed.getvalue(), count
+
+
+def read_backup(path: Path) -> Iterator[Line]:
+    """Read a backup, bucket by bucket.
+
+    Raises
+    ------
+    ValueError
+        If it is not a backup, is cut short, or was written by another version; the message names the file.
+    """
+    try:
+        with gzip.open(path, "rb") as lines:
+            header = msgspec.json.decode(lines.readline(MAX_HEADER), type=_Header)
+            if header != _Header(FORMAT, BUCKETS):
+                raise ValueError(f"{header}, but this version reads {_Header(FORMAT, BUCKETS)}")
+            while text := lines.readline(MAX_LINE + 1):
+                if len(text) > MAX_LINE:
+                    raise ValueError(f"a bucket of more than {MAX_LINE} bytes")
+                line = msgspec.json.decode(text, type=Line)
+                _check(line)
+                yield line
+    except (ValueError, EOFError, RecursionError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path} is no backup that can be used: {error}") from error
+
+
+def _check(line: Line) -> None:
+    """Raise ValueError for what workers would fail on once it is in the store."""
+    try:
+        bucket = Bucket.of({name.encode(): value.encode() for name, value in line.fields.items()})
+    except TypeError as error:
+        raise ValueError(f"bucket {line.number}: a key of other than two or three parts") from error
+    for key, statistics in bucket.statistics.items():
+        if not all(map(math.isfinite, statistics)):
+            raise ValueError(f"bucket {line.number}: statistics of {key.name:.80} are not finite")

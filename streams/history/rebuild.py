@@ -1,0 +1,177 @@
+"""Replay completions into a new generation of keys and switch to it, while workers go on.
+
+Why nothing is lost or doubled by the switch is argued in docs/history.md.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from leap.schemas.topics import COMPLETED
+from leap.streams.consumer.batch_loop import Message
+from leap.streams.history.backup import read_backup
+from leap.streams.history.store import HistoryStore
+from leap.streams.history.worker import BATCH_SIZE, TARGETS, read
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.redis_store.offset_fence import offset_ranges, source
+from leap.streams.runtime.settings import Settings
+
+#: Workers wait so long for a rebuild that died while it switched. It renews with every batch, and one is no older than
+#: BATCH_S when the next message comes.
+HOLD_MS = 60_000
+BATCH_S = 10.0
+
+# KEYS: pointer, hold; ARGV: token, lifetime in ms, generation before, generation after (none only renews).
+_GUARDED = """
+if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
+if ARGV[4] == '' then return redis.call('PEXPIRE', KEYS[2], ARGV[2]) end
+if (redis.call('GET', KEYS[1]) or '0') ~= ARGV[3] then return 0 end
+redis.call('SET', KEYS[1], ARGV[4])
+return redis.call('DEL', KEYS[2])
+"""
+_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
+
+
+Progress = Callable[[int], object]
+
+
+class SwitchError(RuntimeError):
+    """Another rebuild was faster, or this one stood still too long; the history is as it was: rebuild again."""
+
+
+@dataclass
+class Rebuilt:
+    """What a rebuild did.
+
+    Attributes
+    ----------
+    generation
+        The generation of keys in use from now on.
+    messages, rejected
+        Messages replayed, and how many of them are no completions.
+    missing
+        Offsets between the end of the backup and the oldest message that the topic still has: completions
+        that are in neither.
+    """
+
+    generation: int
+    messages: int = 0
+    rejected: int = 0
+    missing: int = 0
+
+
+def rebuild(
+    settings: Settings,
+    store: HistoryStore,
+    targets: Collection[str] = TARGETS,
+    backup: Path | None = None,
+    progress: Progress = lambda messages: None,
+) -> Rebuilt:
+    """Make the history anew from the topic, or from a backup and what the topic has beyond it.
+
+    The generation before stays until the next rebuild, for whoever is reading it.
+
+    Parameters
+    ----------
+    progress
+        Called now and then with the number of messages replayed.
+
+    Raises
+    ------
+    SwitchError
+        If the switch could not be made. Nothing has changed.
+    ValueError
+        If the backup cannot be used.
+    """
+    before = store.generation()
+    done = Rebuilt(store.new_generation())
+    fences = _load(store, targets, done.generation, backup) if backup is not None else {}
+    replay = _Replay(settings, store, targets, fences, done)
+    replay.run(progress)
+    with _hold(store, before, done.generation) as renew:
+        replay.run(lambda messages: renew())
+    for old in range(before):
+        for target in targets:
+            store.remove(target, old)
+    return done
+
+
+class _Replay:
+    """Reads the topic from its beginning; run again, what came since: workers wait meanwhile."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: HistoryStore,
+        targets: Collection[str],
+        fences: Mapping[str, int],
+        done: Rebuilt,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._targets = targets
+        self._fences = fences
+        self._done = done
+        self._reached: dict[tuple[str, int], int] = {}
+
+    def run(self, progress: Progress) -> None:
+        batch: list[Message] = []
+        until = time.monotonic() + BATCH_S
+        begins = {place: offset + 1 for place, offset in self._reached.items()}
+        for message in read_range(self._settings, self._settings.topic(COMPLETED), begins=begins):
+            place, name = (message.topic_id, message.partition), source(message)
+            reached = self._reached.get(place)
+            if reached is None and name in self._fences:
+                self._done.missing += max(0, message.offset - self._fences[name] - 1)
+            if reached is None or message.offset > reached:  # a partition that was cut begins again
+                self._reached[place] = message.offset
+                batch.append(message)
+            if len(batch) == BATCH_SIZE or time.monotonic() > until:
+                self._apply(batch)
+                progress(self._done.messages)
+                batch = []
+                until = time.monotonic() + BATCH_S
+        self._apply(batch)
+        progress(self._done.messages)
+
+    def _apply(self, batch: list[Message]) -> None:
+        observations, rejected = read(batch, self._targets)
+        self._store.apply(observations, dict.fromkeys(self._targets, offset_ranges(batch)), self._done.generation)
+        self._done.messages += len(batch)
+        self._done.rejected += len(rejected)
+
+
+def _load(store: HistoryStore, targets: Collection[str], generation: int, backup: Path) -> dict[str, int]:
+    """Write a backup into an empty generation; return how far it goes in each partition."""
+    fences: dict[str, int] = {}
+    for line in read_backup(backup):
+        if line.target in targets:
+            store.load(generation, line.target, line.number, line.fields)
+            for name, value in line.fields.items():
+                if name.startswith("@"):
+                    fences[name[1:]] = max(int(value), fences.get(name[1:], -1))
+    return fences
+
+
+@contextmanager
+def _hold(store: HistoryStore, before: int, after: int) -> Iterator[Callable[[], None]]:
+    """Make the workers wait during the block, then switch; the block renews while it works."""
+    client, names = store.client, (store.pointer, store.hold)
+    token = uuid.uuid4().hex
+
+    def renew() -> None:
+        if not client.eval(_GUARDED, 2, *names, token, HOLD_MS, before, ""):
+            raise SwitchError("the switch stood still for too long; rebuild again")
+
+    if not client.set(store.hold, token, nx=True, px=HOLD_MS):
+        raise SwitchError("another rebuild is switching; wait for it, then see whether this one is needed")
+    try:
+        yield renew
+        if not client.eval(_GUARDED, 2, *names, token, HOLD_MS, before, after):
+            raise SwitchError("another rebuild switched meanwhile, or this one stood still; rebuild again")
+    except BaseException:
+        client.eval(_RELEASE, 1, store.hold, token)
+        raise

@@ -1,0 +1,172 @@
+"""The parts of an attempt and the row that they make, whatever the order in which they come.
+
+A part is kept as text that begins with its rank; of two versions of one part the greater rank is kept. That is
+commutative, associative and idempotent, so duplicates, redelivery and any interleaving give the same row.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from leap.predictor.features.architecture import summary
+from leap.predictor.features.job_family import family
+from leap.schemas.codec import MAX_DECODED_BYTES, E, decode
+from leap.schemas.events import JobAllocated, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
+from leap.schemas.hardware import Hardware
+
+Part = JobSubmitted | JobAllocated | JobCompleted | PreferenceList
+Parts = Mapping[str, str]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DIGITS = 19
+ZERO = 10**18  # of ranks, so that none is negative
+RANK = DIGITS + 16
+#: How much later than its attempt began a list may be, by the clock of its worker: no attempt ends, is joined and is
+#: learned from by then.
+GRACE_S = 60.0
+
+
+class Submission(msgspec.Struct, frozen=True, array_like=True):
+    """A submission whose model definition has become its summary."""
+
+    event: JobSubmitted
+    architecture: dict[str, float] | None
+
+
+class ServedPrediction(msgspec.Struct, frozen=True, array_like=True):
+    """What a preference list said of each hardware type.
+
+    Attributes
+    ----------
+    predicted
+        Hardware type to predicted samples/s.
+    history
+        Hardware type to the values of the history features, in the order of `features`.
+    """
+
+    artifact: str | None
+    predicted: dict[str, float]
+    features: tuple[str, ...]
+    history: dict[str, tuple[float | None, ...]]
+
+
+def event_time(event: Part) -> datetime:
+    """When what an event reports came to pass."""
+    match event:
+        case JobSubmitted():
+            return event.submitted_at
+        case JobAllocated():
+            return event.allocated_at
+        case JobCompleted():
+            return event.finished_at
+        case PreferenceList():
+            return event.decided_at
+
+
+def to_part(event: Part) -> tuple[str, str]:
+    """Name and kept form of the part that an event is.
+
+    The latest submission, allocation and completion count, for they correct the earlier ones; of preference
+    lists the earliest, for that is what was served.
+    """
+    rank = _microseconds(event_time(event))
+    match event:
+        case JobSubmitted():
+            architecture = summary(event.model) if event.model is not None else None
+            kept = Submission(msgspec.structs.replace(event, model=None), architecture)
+            return "submitted", _ranked(rank, kept)
+        case JobAllocated():
+            return "allocated", _ranked(rank, event)
+        case JobCompleted():
+            return "completed", _ranked(rank, event)
+        case PreferenceList():
+            return "served", _ranked(-rank, _served(event))
+
+
+def merge_part(parts: dict[str, str], name: str, value: str) -> None:
+    """Put one more part with those of its attempt, as ``joiner.lua`` does in the store."""
+    if parts.get(name, "")[:RANK] < value[:RANK]:
+        parts[name] = value
+
+
+def in_time(decided_at: float, allocated_at: float | None, started_at: float | None) -> bool:
+    """Tell whether a list came before its attempt was allocated or, without an allocation, before it started.
+
+    A later one was served to nobody: a worker that catches up ranks what has long finished, with an artifact that
+    may have learned from it. Times are in seconds since 1970; what has not begun is still in time.
+    """
+    began = started_at if allocated_at is None else allocated_at
+    return began is None or decided_at <= began + GRACE_S
+
+
+def join_parts(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt:
+    """The row that the parts make; of a preference list only if it was decided in time.
+
+    Raises
+    ------
+    KeyError
+        If the submission or the completion is not there yet.
+    """
+    event, architecture = _submission(parts["submitted"][RANK:])
+    submitted = decode(event, JobSubmitted, MAX_DECODED_BYTES)
+    completed = _decoded(parts["completed"], JobCompleted)
+    hardware_type = completed.hardware_type
+    allocated = _decoded(parts["allocated"], JobAllocated) if "allocated" in parts else None
+    served = None
+    allocated_at = allocated.allocated_at.timestamp() if allocated else None
+    if "served" in parts and in_time(_decided_at(parts["served"]), allocated_at, completed.started_at.timestamp()):
+        served = _served_from(parts["served"][RANK:])
+    return JobAttempt(
+        attempt_id=completed.attempt_id,
+        family=family(submitted.job_name),
+        submitted=submitted,
+        completed=completed,
+        allocated=allocated,
+        architecture=architecture,
+        hardware=catalog.get(hardware_type),
+        predicted=served.predicted.get(hardware_type) if served else None,
+        artifact=served.artifact if served else None,
+        served_history=(
+            dict(zip(served.features, served.history.get(hardware_type, ()), strict=False)) if served else {}
+        ),
+    )
+
+
+_encode = msgspec.json.Encoder().encode
+# As `Submission`. Events go through the door again: a newer worker may have kept what we do not know.
+_submission = msgspec.json.Decoder(tuple[msgspec.Raw, dict[str, float] | None]).decode
+_served_from = msgspec.json.Decoder(ServedPrediction).decode
+
+
+def _decoded(part: str, event_type: type[E]) -> E:
+    return decode(part[RANK:].encode(), event_type, MAX_DECODED_BYTES)
+
+
+def _served(event: PreferenceList) -> ServedPrediction:
+    predicted = {one.hardware_type: one.throughput for one in event.excluded if one.throughput is not None}
+    predicted |= {one.hardware_type: one.throughput for one in event.ranked}
+    rows = zip(*event.served_history.values(), strict=False)
+    return ServedPrediction(
+        artifact=event.artifact,
+        predicted=predicted,
+        features=tuple(event.served_history),
+        history=dict(zip(event.candidates, rows, strict=False)),
+    )
+
+
+def _decided_at(part: str) -> float:
+    """Time of a preference list, whose rank falls with it."""
+    return (ZERO - int(part[:DIGITS])) / 1e6
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def _ranked(rank: int, kept: msgspec.Struct) -> str:
+    """Text that begins with digits that sort as `rank` does, then a digest for those of one rank."""
+    value = _encode(kept)
+    digest = hashlib.blake2b(value, digest_size=8).hexdigest()
+    return f"{ZERO + rank:0{DIGITS}d}{digest}{value.decode()}"

@@ -1,0 +1,105 @@
+"""Parts of attempts in Redis."""
+
+from collections.abc import Mapping
+from importlib import resources
+from itertools import chain
+from zlib import crc32
+
+import msgspec
+
+from leap.schemas.topics import DAY_MS
+from leap.streams.joining.attempt import RANK, Parts
+from leap.streams.redis_store.client import Client
+from leap.streams.redis_store.offset_fence import OffsetRange, check_fences, encode_ranges
+
+#: Days that parts wait for a submission and a completion, from the last one that came: longer than the topics
+#: keep them. Then, days that late parts may still come.
+WAIT_DAYS = 45
+
+
+LATE_DAYS = 3
+
+
+#: Slots of a Cluster that attempts are spread over; those of one bucket go to the store in one call.
+BUCKETS = 16
+
+
+NONE_SEEN: Mapping[str, Parts] = {}
+
+
+NO_SPANS: Mapping[str, OffsetRange] = {}
+
+
+_decode_reply = msgspec.msgpack.Decoder(list[list[str]]).decode
+
+
+_arguments = (WAIT_DAYS * DAY_MS // 1000, LATE_DAYS * DAY_MS // 1000, RANK)
+
+
+_script = resources.files("leap.streams.joining").joinpath("merge.lua").read_text()
+
+
+class PartStore:
+    """Parts of attempts: one hash each, gone some days after its last part came.
+
+    Parameters
+    ----------
+    client
+        Connection, without `decode_responses`.
+    prefix
+        Put before every key.
+    """
+
+    def __init__(self, client: Client, prefix: str) -> None:
+        self._client = client
+        self._prefix = prefix
+
+    def add(
+        self,
+        parts: Mapping[str, Parts],
+        seen: Mapping[str, Parts] = NONE_SEEN,
+        spans: Mapping[str, OffsetRange] = NO_SPANS,
+    ) -> dict[str, Parts]:
+        """Keep parts of many attempts, in one round trip; doing so again changes nothing.
+
+        Parameters
+        ----------
+        parts
+            Attempt id to new parts of it.
+        seen
+            Attempt id to what was returned for it before.
+        spans
+            The offsets whose parts these are.
+
+        Returns
+        -------
+        dict
+            Attempt id to all its parts, of those that have a submission and a completion and are not as seen.
+
+        Raises
+        ------
+        Lost
+            If the store lacks parts from before the spans.
+        """
+        buckets: dict[int, list[str]] = {number: [] for number in range(BUCKETS)} if spans else {}
+        for attempt_id in parts:
+            buckets.setdefault(crc32(attempt_id.encode()) % BUCKETS, []).append(attempt_id)
+        told = encode_ranges(spans)
+        with self._client.pipeline(transaction=False) as pipeline:
+            for bucket, attempt_ids in buckets.items():
+                names = [f"{self._prefix}:attempt:{{{bucket}}}:{attempt_id}" for attempt_id in attempt_ids]
+                keys = [f"{self._prefix}:attempt:{{{bucket}}}", *names]
+                new = [
+                    [seen.get(attempt_id, {}).get("n", ""), *chain.from_iterable(parts[attempt_id].items())]
+                    for attempt_id in attempt_ids
+                ]
+                packed = msgspec.msgpack.encode(new)
+                pipeline.execute_command("EVAL", _script, len(keys), *keys, *_arguments, told, packed)
+            replies = pipeline.execute()
+        check_fences(spans, [reply[1:] for reply in replies])
+        return {
+            attempt_id: dict(zip(found[::2], found[1::2], strict=True))
+            for attempt_ids, reply in zip(buckets.values(), replies, strict=True)
+            for attempt_id, found in zip(attempt_ids, _decode_reply(reply[0]), strict=True)
+            if found
+        }

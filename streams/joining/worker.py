@@ -1,0 +1,148 @@
+"""The attempt joiner: submissions, allocations, completions and preference lists become rows of job-attempt.
+
+Parts are kept in the store first and rows are made from what it then holds, so two joiners that each have one
+part of an attempt cannot miss each other. A message is committed after its row is acknowledged; one that comes
+again sends its row again, and readers keep the last row of each attempt_id. A store that has lost parts is noticed
+by its fences, and filled again.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from leap.schemas.codec import Rejected, decode, encode
+from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
+from leap.schemas.hardware import Hardware, load_catalog
+from leap.schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, PREFERENCES, SUBMITTED
+from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.dead_letters import DeadLetters
+from leap.streams.joining.attempt import Part, Parts, event_time, join_parts, merge_part, to_part
+from leap.streams.joining.part_store import PartStore
+from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.redis_store.client import connect
+from leap.streams.redis_store.offset_fence import OffsetRange, StoreDataLost, offset_ranges
+from leap.streams.runtime.settings import Settings
+from leap.streams.runtime.tracing import Step, trace_id
+
+log = structlog.get_logger(__name__)
+
+WORKER = "joiner"
+# Below the topic's 2 MiB by more than the record's header; three parts of hostile size exceed it.
+MAX_ROW_BYTES = 2_000_000
+
+
+_inputs: dict[str, type[Part]] = {
+    SUBMITTED: JobSubmitted,
+    ALLOCATED: JobAllocated,
+    COMPLETED: JobCompleted,
+    PREFERENCES: PreferenceList,
+}
+
+
+class Joiner:
+    """Handles batches of the four topics.
+
+    Parameters
+    ----------
+    settings
+        Names of the topics.
+    store
+        Where parts are kept.
+    producer
+        That the loop flushes before it commits.
+    catalog
+        Hardware type to its specification, which rows carry.
+    """
+
+    def __init__(
+        self, settings: Settings, store: PartStore, producer: CheckedProducer, catalog: Mapping[str, Hardware]
+    ) -> None:
+        self._store = store
+        self._producer = producer
+        self._catalog = catalog
+        self._rows = settings.topic(ATTEMPTS)
+        self._types = {settings.topic(name): event_type for name, event_type in _inputs.items()}
+        self._dead_letters = DeadLetters(settings, producer, WORKER)
+
+    def handle(self, batch: list[Message]) -> None:
+        """Keep the parts of a batch and send the rows that they complete, whatever was sent before."""
+        parts: dict[str, dict[str, str]] = {}
+        cause: dict[str, Message] = {}
+        rejected = []
+        for message in batch:
+            try:
+                event = decode(message.value, self._types[message.topic])
+                name, value = to_part(event)
+            except Rejected as error:
+                rejected.append((message, str(error)))
+                continue
+            except Exception as error:  # the same the next time: a message must not stop the worker
+                rejected.append((message, f"no part of an attempt: {error!r}"))
+                continue
+            if message.precedes(event_time(event)):
+                rejected.append((message, f"{event_time(event)} is after the message was written"))
+                continue
+            merge_part(parts.setdefault(event.attempt_id, {}), name, value)
+            if name == "completed" or event.attempt_id not in cause:
+                cause[event.attempt_id] = message
+        try:
+            complete = self._store.add(parts, spans=offset_ranges(batch, _source))
+        except StoreDataLost as lost:
+            raise lost.rewind({_source(message): (message.topic, message.partition) for message in batch}) from lost
+        for message, reason in rejected:  # after the store: while it is down, a batch is tried again and again
+            self._dead_letters.add(message, reason)
+        while complete:
+            for attempt_id, kept in complete.items():
+                self._send(kept, cause[attempt_id])
+            self._producer.flush()
+            # Another joiner may have added a part, and sent the fuller row before ours: ours must not be last.
+            complete = self._store.add({attempt_id: {} for attempt_id in complete}, seen=complete)
+
+    def verify(self, positions: Mapping[tuple[str, str, int], int]) -> None:
+        """Ask whether the store has all parts before these positions, by topic, topic id and partition.
+
+        Raises
+        ------
+        Rewind
+            If it has not.
+        """
+        partitions = {_name(*place): (place[0], place[2]) for place in positions}
+        found = {name: OffsetRange(at, at) for name, at in zip(partitions, positions.values(), strict=True)}
+        try:
+            self._store.add({}, spans=found)
+        except StoreDataLost as lost:
+            raise lost.rewind(partitions) from lost
+
+    def _send(self, parts: Parts, message: Message) -> None:
+        step = Step("join", message.trace)
+        try:
+            row = join_parts(parts, self._catalog)
+            value = encode(row)
+            if len(value) > MAX_ROW_BYTES:
+                raise ValueError(f"a row of {len(value)} bytes is over the limit of {MAX_ROW_BYTES}")
+        except Exception as error:  # the same the next time
+            self._dead_letters.add(message, f"no row from the parts of its attempt: {error!r}")
+            return
+        self._producer.produce(self._rows, value, row.family.encode(), trace=step.headers)
+        step.end(attempt=row.attempt_id, family=row.family)
+        log.debug("row", attempt=row.attempt_id, family=row.family, trace=trace_id(step.headers))
+
+
+def _source(message: Message) -> str:
+    return _name(message.topic, message.topic_id, message.partition)
+
+
+def _name(topic: str, topic_id: str, partition: int) -> str:
+    """Of several topics a broker without topic ids gives the same id to all."""
+    return f"{topic}/{topic_id}/{partition}"
+
+
+def joiner_loop(settings: Settings) -> BatchLoop:
+    """The worker, to be run by :func:`leap.streams.consumer.run.run_worker`; any number of them share the work."""
+    producer = CheckedProducer(settings)
+    store = PartStore(connect(settings.redis_url), settings.redis_prefix)
+    catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
+    joiner = Joiner(settings, store, producer, catalog)
+    topics = [settings.topic(name) for name in _inputs]
+    return BatchLoop(settings, WORKER, topics, joiner.handle, verify=joiner.verify, outputs=producer)

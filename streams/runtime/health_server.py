@@ -1,0 +1,72 @@
+"""``/metrics``, ``/livez`` and ``/readyz`` of a worker over HTTP."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from leap.streams.runtime.liveness import Progress
+
+#: Path to media type and body, asked for at each request.
+Pages = Callable[[], Mapping[str, tuple[str, bytes]]]
+#: A connection that asks nothing for so long is closed; each holds a thread.
+IDLE_S = 10.0
+
+
+@contextmanager
+def health_server(port: int, progress: Progress, pages: Pages = dict) -> Iterator[int]:
+    """Serve until the block ends.
+
+    Parameters
+    ----------
+    port
+        TCP port; 0 takes a free one.
+    progress
+        What liveness and readiness are told from.
+    pages
+        What else is served.
+
+    Yields
+    ------
+    int
+        The port.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = IDLE_S
+
+        def do_GET(self) -> None:
+            if self.path == "/metrics":
+                self._answer(200, CONTENT_TYPE_LATEST, generate_latest())
+            elif self.path == "/livez":
+                fault = progress.fault()
+                self._answer(503 if fault else 200, "text/plain", (fault or "alive").encode())
+            elif self.path == "/readyz":
+                ready = progress.ready()
+                text = "ready" if ready else "not in the consumer group yet, or a batch is failing"
+                self._answer(200 if ready else 503, "text/plain", text.encode())
+            elif found := pages().get(self.path):
+                self._answer(200, *found)
+            else:
+                self._answer(404, "text/plain", b"try /metrics, /livez or /readyz")
+
+        def _answer(self, status: int, kind: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Stay silent: probes come every few seconds."""
+
+    with ThreadingHTTPServer(("", port), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, name="health", daemon=True)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,237 @@
+"""What a process learns from its environment, in one table.
+
+Any librdkafka property is set by its own name: ``LEAP_KAFKA_SASL_USERNAME`` is ``sasl.username``,
+``LEAP_KAFKA_SSL_CA_LOCATION`` is ``ssl.ca.location``. With ``_FILE`` behind it, as in
+``LEAP_KAFKA_SASL_PASSWORD_FILE``, a variable names a file that holds the value.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from leap.predictor.routing.rollout import premium_efficiency
+
+PREFIX = "LEAP_"
+KAFKA_PREFIX = "LEAP_KAFKA_"
+
+
+class Variable(NamedTuple):
+    """One row of the table of variables."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+VARIABLES = (
+    Variable("LEAP_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", "Brokers to begin with, host:port, by commas."),
+    Variable("LEAP_KAFKA_<PROPERTY>", "", "Any librdkafka property: security.protocol, sasl.*, ssl.*, …"),
+    Variable("LEAP_TOPIC_PREFIX", "", "Put before every topic and consumer group, on a shared cluster."),
+    Variable("LEAP_TOPIC_REPLICATION", "-1", "Replicas of the topics created; -1 is the broker's default."),
+    Variable("LEAP_TOPIC_EPOCH", "0", "Stands in for topic ids where a broker has none; raise to start anew."),
+    Variable("LEAP_REDIS_URL", "redis://127.0.0.1:6379/0", "Store; rediss:// for TLS, user:password@ for ACL."),
+    Variable("LEAP_REDIS_PREFIX", "leap", "Put before every key in the store."),
+    Variable("LEAP_TARGETS", "throughput", "What is measured, kept and predicted, by commas; each has its artifacts."),
+    Variable("LEAP_METRICS_PORT", "0", "Port of /metrics, /livez and /readyz; 0 is none."),
+    Variable("LEAP_LOG_LEVEL", "info", "debug (each attempt with family and trace), info, warning or error."),
+    Variable("LEAP_ARTIFACTS", ".leap/artifacts", "Artifacts and pointers: a path, or any fsspec URL."),
+    Variable("LEAP_TRUSTED_KEYS", "", "File of public keys; artifacts that none of them signed are refused."),
+    Variable("LEAP_SIGNING_KEY", "", "File of the private key that a night signs its artifacts with."),
+    Variable("LEAP_PARTITIONS", ".leap/partitions", "Daily partitions and reports: a path, or any fsspec URL."),
+    Variable("LEAP_CATALOG", "", "Hardware catalog (YAML); empty is the one that comes with Leap."),
+    Variable("LEAP_PREMIUM_EFFICIENCY", "1.0", "Share of the best standard type's score that keeps a premium type."),
+)
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+FIXED = {
+    "enable.auto.commit": "offsets are committed after the work",
+    "enable.auto.offset.store": "offsets are committed after the work",
+    "enable.idempotence": "a retry must not write an event twice or out of order",
+    "acks": "an event counts as sent when all replicas have it",
+    "group.protocol": "assignment is eager",
+    "partition.assignment.strategy": "cooperative assignment loses commits made by hand",
+    "allow.auto.create.topics": "topics are created as declared, by leap topics",
+}
+
+
+class SettingsError(ValueError):
+    """A variable holds what cannot be used; the message names it."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a process. What may hold a password is left out of its representation.
+
+    Attributes
+    ----------
+    kafka
+        librdkafka property to value, as given.
+    redis_url
+        Where the store is.
+    topic_prefix, redis_prefix
+        Put before topics and consumer groups, and before keys.
+    topic_replication
+        Replicas of the topics created.
+    topic_epoch
+        Stands in for topic ids where a broker reports none.
+    targets
+        Measurements of a completion that statistics are kept of and nights train for.
+    metrics_port
+        Port of metrics and health; 0 is none.
+    log_level
+        What logs begin at.
+    artifacts, partitions
+        Where artifacts and daily partitions are.
+    trusted_keys, signing_key
+        Files of the public keys that artifacts must be signed by, and of the night's private key; empty is none.
+    catalog
+        Path of the hardware catalog; empty is the one that comes with Leap.
+    premium_efficiency
+        Share of the best standard type's score that keeps a premium type.
+
+    Examples
+    --------
+    >>> settings = Settings.from_environment({"LEAP_KAFKA_SASL_PASSWORD": "hush", "LEAP_TOPIC_PREFIX": "test-"})
+    >>> settings.kafka["sasl.password"], settings.topic("job-submitted")
+    ('hush', 'test-job-submitted')
+    >>> "hush" in repr(settings)
+    False
+    """
+
+    kafka: Mapping[str, str] = field(repr=False)
+    redis_url: str = field(repr=False)
+    topic_prefix: str
+    topic_replication: int
+    topic_epoch: str
+    redis_prefix: str
+    targets: tuple[str, ...]
+    metrics_port: int
+    log_level: str
+    artifacts: str = field(repr=False)
+    partitions: str = field(repr=False)
+    trusted_keys: str
+    signing_key: str
+    catalog: str
+    premium_efficiency: float
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Brokers to begin with."""
+        return self.kafka["bootstrap.servers"]
+
+    def topic(self, name: str) -> str:
+        """Name on the broker of a declared topic, or of a consumer group."""
+        return self.topic_prefix + name
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> "Settings":
+        """Read the variables of the table.
+
+        Raises
+        ------
+        SettingsError
+            If a value is malformed, a file is unreadable, or a property is one of :data:`FIXED`.
+        """
+        values = {variable.name: variable.default for variable in VARIABLES if "<" not in variable.name}
+        values |= _read_files({name: text for name, text in environ.items() if name.startswith(PREFIX)})
+        kafka = {
+            name.removeprefix(KAFKA_PREFIX).lower().replace("_", "."): text
+            for name, text in values.items()
+            if name.startswith(KAFKA_PREFIX)
+        }
+        for name in kafka.keys() & FIXED.keys():
+            raise SettingsError(f"{_variable(name)}: {name} cannot be set, because {FIXED[name]}")
+        return cls(
+            kafka=kafka,
+            redis_url=values["LEAP_REDIS_URL"],
+            topic_prefix=values["LEAP_TOPIC_PREFIX"],
+            topic_replication=_integer(values, "LEAP_TOPIC_REPLICATION"),
+            topic_epoch=values["LEAP_TOPIC_EPOCH"],
+            redis_prefix=values["LEAP_REDIS_PREFIX"],
+            targets=_names(values, "LEAP_TARGETS"),
+            metrics_port=_port(values, "LEAP_METRICS_PORT"),
+            log_level=_level(values, "LEAP_LOG_LEVEL"),
+            artifacts=values["LEAP_ARTIFACTS"],
+            trusted_keys=values["LEAP_TRUSTED_KEYS"],
+            signing_key=values["LEAP_SIGNING_KEY"],
+            partitions=values["LEAP_PARTITIONS"],
+            catalog=values["LEAP_CATALOG"],
+            premium_efficiency=_premium_efficiency(values),
+        )
+
+    def to_environment(self) -> dict[str, str]:
+        """Give the variables that make these settings, for a child process."""
+        return {_variable(name): text for name, text in self.kafka.items()} | {
+            "LEAP_REDIS_URL": self.redis_url,
+            "LEAP_TOPIC_PREFIX": self.topic_prefix,
+            "LEAP_TOPIC_REPLICATION": str(self.topic_replication),
+            "LEAP_TOPIC_EPOCH": self.topic_epoch,
+            "LEAP_REDIS_PREFIX": self.redis_prefix,
+            "LEAP_TARGETS": ",".join(self.targets),
+            "LEAP_METRICS_PORT": str(self.metrics_port),
+            "LEAP_LOG_LEVEL": self.log_level,
+            "LEAP_ARTIFACTS": self.artifacts,
+            "LEAP_TRUSTED_KEYS": self.trusted_keys,
+            "LEAP_SIGNING_KEY": self.signing_key,
+            "LEAP_PARTITIONS": self.partitions,
+            "LEAP_CATALOG": self.catalog,
+            "LEAP_PREMIUM_EFFICIENCY": str(self.premium_efficiency),
+        }
+
+
+def _variable(property_name: str) -> str:
+    return KAFKA_PREFIX + property_name.upper().replace(".", "_")
+
+
+def _read_files(given: Mapping[str, str]) -> dict[str, str]:
+    """Replace each ``NAME_FILE`` by ``NAME`` with what the file holds."""
+    values = {}
+    for name, text in given.items():
+        if not name.endswith("_FILE"):
+            values[name] = text
+            continue
+        if name.removesuffix("_FILE") in given:
+            raise SettingsError(f"{name} and {name.removesuffix('_FILE')} are both set; unset one")
+        try:
+            values[name.removesuffix("_FILE")] = Path(text).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"{name}: {error}") from error
+    return values
+
+
+def _names(values: Mapping[str, str], name: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in values[name].split(","))
+    if not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_.]*", part) for part in found) or len(set(found)) < len(found):
+        raise SettingsError(
+            f"{name}: {values[name]!r} is not a list, by commas, of different names of letters, digits, _ and ."
+        )
+    return found
+
+
+def _integer(values: Mapping[str, str], name: str) -> int:
+    try:
+        return int(values[name])
+    except ValueError:
+        raise SettingsError(f"{name}: {values[name]!r} is not a whole number") from None
+
+
+def _port(values: Mapping[str, str], name: str) -> int:
+    if not 0 <= (port := _integer(values, name)) < 2**16:
+        raise SettingsError(f"{name}: {port} is not a port, from 0 to 65535")
+    return port
+
+
+def _premium_efficiency(values: Mapping[str, str]) -> float:
+    try:
+        return premium_efficiency(values)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+
+
+def _level(values: Mapping[str, str], name: str) -> str:
+    if values[name] not in LOG_LEVELS:
+        raise SettingsError(f"{name}: {values[name]!r} is none of {', '.join(LOG_LEVELS)}")
+    return values[name]

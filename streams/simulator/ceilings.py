@@ -1,0 +1,45 @@
+"""How well the fleet's throughput can be predicted at all: two ceilings for every model trained on it.
+
+*Label noise*: the noise-free truth of the attempt's own run. Nothing beats it but luck.
+
+*Reachable*: what can be known at launch from earlier days, by somebody who knows the roofline exactly and, of
+everything that has finished an attempt before today, the efficiency as it was at the end of yesterday: of the
+model type and its pairs with hardware, of the family, and of the family on this hardware type. What has not run
+yet is put at its prior median; what today alone brings (a jump, the day's own effect, the noise of the run) is
+unknown. A model that learns from noisy measurements stays below it.
+"""
+
+import numpy as np
+
+from leap.streams.simulator.fleet import DayBatch, Fleet
+from leap.streams.simulator.latent_effects import family_prior
+from leap.streams.simulator.model_types import Floats, Ints
+
+
+class Known:
+    """What the attempts of earlier days have shown, for the reachable ceiling."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.prior = family_prior()
+        self.types = np.zeros(len(fleet.types), dtype=bool)
+        self.families = np.zeros(len(fleet.families), dtype=bool)
+        self.pairs = np.zeros((len(fleet.families), len(fleet.hardware)), dtype=bool)
+
+    def reachable(self, batch: DayBatch, rows: Ints) -> Floats:
+        """Best prediction at launch (samples/s) of attempts `rows` on the hardware that they ran on."""
+        hidden, family, hardware = self.fleet.hidden, batch.family[rows], batch.hardware[rows]
+        kind = batch.model_type[rows]
+        yesterday = hidden.drift[max(batch.day - 1, 0), family]
+        of_type = np.where(self.types[kind], hidden.type_[kind] + hidden.type_hardware[kind, hardware], 0.0)
+        of_family = np.where(self.families[family], hidden.family[family] + yesterday, self.prior)
+        of_pair = np.where(self.pairs[family, hardware], hidden.family_hardware[family, hardware], 0.0)
+        bare = self.fleet.expected(batch, rows, hardware, fixed=False)
+        return np.asarray(bare * np.exp(of_type + of_family + of_pair))
+
+    def learn(self, batch: DayBatch, rows: Ints) -> None:
+        """Take in the attempts of a day that is over."""
+        family = batch.family[rows]
+        self.types[batch.model_type[rows]] = True
+        self.families[family] = True
+        self.pairs[family, batch.hardware[rows]] = True
