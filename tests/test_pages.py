@@ -19,8 +19,8 @@ from leap.streams.runtime.health_server import health_server
 from leap.streams.runtime.settings import Settings
 from tests.artifacts import NIGHT
 from tests.browser import CHROMIUM, ENTER, TAB, Browser, browser
-from tests.streams.test_monitor import EVENTS, NOW, told
-from tests.streams.test_monitor_app import TOPICS
+from tests.streams.monitor.test_aggregates import EVENTS, NOW, told
+from tests.streams.monitor.test_app import TOPICS
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium")
 

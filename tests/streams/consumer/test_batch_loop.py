@@ -1,0 +1,287 @@
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from prometheus_client import REGISTRY
+
+from leap.schemas.codec import decode
+from leap.schemas.events import DeadLetter
+from leap.schemas.topics import COMPLETED, DEAD_LETTERS, load_topics
+from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.dead_letters import DeadLetters
+from leap.streams.kafka.clients import CheckedProducer, DeliveryError, consumer_config
+from leap.streams.kafka.range_reader import read_range
+from leap.streams.kafka.topic_admin import TopicError, ensure_topics, topic_ids
+from leap.streams.runtime import metrics
+from leap.streams.runtime.settings import Settings
+from tests.streams.kafka.deletion import delete_topic
+
+Place = tuple[int, int]
+PARTITIONS = load_topics()[COMPLETED].partitions
+
+
+def send(settings: Settings, count: int) -> None:
+    producer = CheckedProducer(settings)
+    for number in range(count):
+        producer.produce(settings.topic(COMPLETED), str(number).encode(), str(number).encode())
+    producer.flush()
+
+
+def values(messages: list[Message]) -> list[int]:
+    return [int(message.value or b"") for message in messages]
+
+
+def committed(settings: Settings, group: str) -> int:
+    """Sum of the committed offsets of a group, which starts from nothing."""
+    consumer = Consumer(consumer_config(settings, group))
+    partitions = [TopicPartition(settings.topic(COMPLETED), number) for number in range(PARTITIONS)]
+    try:
+        return sum(max(0, partition.offset) for partition in consumer.committed(partitions, timeout=10))
+    finally:
+        consumer.close()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    while not condition():  # pytest-timeout ends it
+        time.sleep(0.02)
+
+
+@contextmanager
+def running(loop: BatchLoop) -> Iterator[None]:
+    failures: list[Exception] = []
+
+    def work() -> None:
+        try:
+            loop.run()
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.stop()
+        thread.join(30)
+    assert not thread.is_alive()
+    assert not failures
+
+
+def test_commits_after_the_work(topics: Settings) -> None:
+    send(topics, 100)
+    seen: list[int] = []
+    before: list[int] = []
+
+    def handle(batch: list[Message]) -> None:
+        before.append(committed(topics, "w"))
+        assert before[-1] == len(seen)
+        seen.extend(values(batch))
+
+    BatchLoop(topics, "w", [topics.topic(COMPLETED)], handle, batch_size=30).run(until_end=True)
+    assert sorted(seen) == list(range(100))
+    assert len(before) >= 4
+    assert committed(topics, "w") == 100
+
+
+def test_failed_batch_comes_again_before_the_next(topics: Settings) -> None:
+    send(topics, 60)
+    batches: list[list[int]] = []
+    commits: list[int] = []
+    ready: list[bool] = []
+
+    def handle(batch: list[Message]) -> None:
+        batches.append(values(batch))
+        commits.append(committed(topics, "w"))
+        ready.append(loop.progress.ready())
+        if len(batches) in (2, 3):
+            raise ConnectionError("the store is away")
+
+    loop = BatchLoop(topics, "w", [topics.topic(COMPLETED)], handle, batch_size=20)
+    loop.run(until_end=True)
+    assert batches[1] == batches[2] == batches[3]
+    assert commits[1] == commits[2] == commits[3] == len(batches[0])
+    done = [batches[0], *batches[3:]]
+    assert sorted(number for batch in done for number in batch) == list(range(60))
+    assert ready[1:4] == [True, False, False] and all(ready[4:])
+
+
+def test_dead_letters_are_flushed_before_the_commit(topics: Settings) -> None:
+    class Broken(CheckedProducer):
+        flushes: list[int]
+
+        def flush(self, seconds: float = 30.0) -> None:
+            self.flushes.append(committed(topics, "w"))
+            super().flush(seconds)
+            if len(self.flushes) == 1:
+                raise DeliveryError(1, 0, "")
+
+    send(topics, 10)
+    outputs = Broken(topics)
+    outputs.flushes = []
+    letters = DeadLetters(topics, outputs, "w")
+
+    def handle(batch: list[Message]) -> None:
+        for message in batch:
+            letters.add(message, "no good")
+
+    BatchLoop(topics, "w", [topics.topic(COMPLETED)], handle, outputs=outputs).run(until_end=True)
+    assert outputs.flushes[:2] == [0, 0]
+    assert committed(topics, "w") == 10
+    found = [decode(m.value, DeadLetter) for m in read_range(topics, topics.topic(DEAD_LETTERS))]
+    places = {(letter.partition, letter.offset): letter.value for letter in found}
+    sent = {(m.partition, m.offset): m.value for m in read_range(topics, topics.topic(COMPLETED))}
+    assert places == sent
+    assert len(found) > len(sent)  # the first batch twice, and nothing lost
+
+
+def test_second_worker_takes_its_share(topics: Settings) -> None:
+    send(topics, 100)
+    seen: dict[str, list[int]] = {"a": [], "b": []}
+    topic = [topics.topic(COMPLETED)]
+    with running(BatchLoop(topics, "w", topic, lambda batch: seen["a"].extend(values(batch)))):
+        wait_until(lambda: len(seen["a"]) == 100)
+        with running(BatchLoop(topics, "w", topic, lambda batch: seen["b"].extend(values(batch)))):
+            while not seen["b"]:
+                send(topics, 100)
+        alone = len(seen["a"])
+        send(topics, 100)
+        sent = sum(1 for _ in read_range(topics, topic[0]))
+        wait_until(lambda: committed(topics, "w") == sent)
+    assert len(seen["a"]) >= alone + 100
+    assert len(seen["a"]) + len(seen["b"]) >= sent
+
+
+def test_failing_worker_gives_up_what_moves_to_another(topics: Settings) -> None:
+    send(topics, 200)
+    broken = threading.Event()
+    broken.set()
+    seen: set[int] = set()
+    tried: list[set[int]] = []
+
+    def failing(batch: list[Message]) -> None:
+        tried.append({message.partition for message in batch})
+        if broken.is_set():
+            raise ConnectionError("the store is away")
+        seen.update(values(batch))
+
+    topic = [topics.topic(COMPLETED)]
+    with running(BatchLoop(topics, "w", topic, failing)):
+        wait_until(lambda: len(tried) > 1)
+        with running(BatchLoop(topics, "w", topic, lambda batch: seen.update(values(batch)))):
+            wait_until(lambda: bool(seen))
+            wait_until(lambda: len(tried[-1]) < PARTITIONS)
+            broken.clear()
+            wait_until(lambda: len(seen) == 200)
+    assert committed(topics, "w") == 200
+
+
+def test_work_longer_than_the_poll_interval_is_done_again_and_no_crash(topics: Settings) -> None:
+    send(topics, 50)
+    slow = Settings.from_environment(topics.to_environment() | {"LEAP_KAFKA_MAX_POLL_INTERVAL_MS": "1000"})
+    seen: list[int] = []
+
+    def handle(batch: list[Message]) -> None:
+        if not seen:
+            time.sleep(2)
+        seen.extend(values(batch))
+
+    with running(BatchLoop(slow, "w", [slow.topic(COMPLETED)], handle)):
+        wait_until(lambda: committed(topics, "w") == 50)
+    assert set(seen) == set(range(50))
+
+
+WORKER = """
+import json, os, sys, time
+import structlog
+from leap.streams.consumer.batch_loop import BatchLoop
+from leap.streams.runtime.settings import Settings
+
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+settings = Settings.from_environment(os.environ)
+
+def handle(batch):
+    for message in batch:
+        print(json.dumps([message.partition, message.offset]))
+    print("null", flush=True)
+    if "hang" in sys.argv:
+        time.sleep(60)
+
+BatchLoop(settings, "w", [settings.topic("job-completed")], handle, batch_size=40).run(until_end=True)
+"""
+
+
+def places(output: str) -> list[Place]:
+    return [(place[0], place[1]) for line in output.splitlines() if (place := json.loads(line))]
+
+
+def test_what_a_killed_worker_did_not_commit_comes_again(topics: Settings, tmp_path: Path) -> None:
+    send(topics, 100)
+    environment = topics.to_environment() | {"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
+    first = subprocess.Popen([sys.executable, "-c", WORKER, "hang"], env=environment, stdout=subprocess.PIPE, text=True)
+    assert first.stdout is not None
+    taken = places("".join(iter(first.stdout.readline, "null\n")))
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    second = subprocess.run(
+        [sys.executable, "-c", WORKER], env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
+    again = places(second.stdout)
+    assert set(taken) <= set(again)
+    assert len(again) == len(set(again)) == 100
+
+
+def test_missing_topic_is_an_error_at_start(settings: Settings) -> None:
+    loop = BatchLoop(settings, "w", [settings.topic(COMPLETED)], lambda batch: None)
+    with pytest.raises(TopicError, match="job-completed"):
+        loop.run()
+
+
+@pytest.mark.real("librdkafka crashes when the embedded broker does this")
+def test_topic_created_again_under_a_worker_is_read_from_its_beginning(
+    topics: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leap.streams.consumer.partition_watcher.LOOK_EVERY_S", 0.2)
+    seen: list[Message] = []
+    topic = topics.topic(COMPLETED)
+    send(topics, 50)
+    failures: list[Exception] = []
+
+    def work() -> None:
+        try:
+            BatchLoop(topics, "w", [topic], seen.extend).run()
+        except TopicError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    wait_until(lambda: committed(topics, "w") == 50)
+    delete_topic(topics, topic)
+    ensure_topics(topics, load_topics().values())
+    send(topics, 70)
+    thread.join()
+    assert "created again" in str(failures[0])
+    BatchLoop(topics, "w", [topic], seen.extend).run(until_end=True)
+    now = topic_ids(topics, [topic])[topic]
+    assert set(values([m for m in seen if m.topic_id == now])) == set(range(70))
+    assert committed(topics, "w") == 70
+
+
+def test_what_a_rule_takes_the_increase_of_begins_at_0_and_the_lag_goes_with_its_partition(topics: Settings) -> None:
+    topic = topics.topic(COMPLETED)
+    loop = BatchLoop(topics, "told", [topic], lambda batch: None)
+    labels = {"worker": "told", "topic": topic}
+    assert REGISTRY.get_sample_value("leap_dead_letters_total", labels) == 0.0
+    assert REGISTRY.get_sample_value("leap_batch_failures_total", {"worker": "told"}) == 0.0
+    send(topics, 3)
+    metrics.LAG.labels("told", topic, "0").set(7)
+    loop.run(until_end=True)
+    assert REGISTRY.get_sample_value("leap_consumed_total", labels) == 3.0
+    assert REGISTRY.get_sample_value("leap_lag_messages", labels | {"partition": "0"}) is None

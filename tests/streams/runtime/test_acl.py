@@ -1,0 +1,66 @@
+"""The least rights: as documented, as printed, and for every program that the topics name."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from leap.schemas.topics import load_topics
+from leap.streams.cli.topics import app
+from leap.streams.runtime.acl import ROLES, Role
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "security.md").read_text()
+OPERATOR = "operator"
+
+
+def row(title: str, role: Role) -> str:
+    """A row of the table in docs/security.md."""
+    topics = load_topics().values()
+    read = [topic.name for topic in topics if role.name in topic.consumers]
+    written = [topic.name for topic in topics if role.name in topic.producers]
+    keys = [pattern.replace("~", "~leap", 1) for pattern in role.keys]
+    cells = [", ".join(f"`{name}`" for name in names) for names in (read, written, role.groups, keys, role.commands)]
+    if title == OPERATOR:
+        cells[:2] = "all", "all"
+    return f"| {title} | {' | '.join(cells)} |"
+
+
+def test_the_table_is_that_of_the_code() -> None:
+    table = DOCUMENT.split("<!-- rights -->")[1].split("<!-- /rights -->")[0]
+    assert table.strip().splitlines()[2:] == [row(title, role) for title, role in ROLES.items()]
+
+
+def test_every_program_that_topics_name_has_rights() -> None:
+    named = {name for topic in load_topics().values() for name in (*topic.producers, *topic.consumers)}
+    assert named - {role.name for role in ROLES.values()} == {"replay"}, "which the operator runs"
+
+
+def printed(*arguments: str) -> tuple[int, list[str]]:
+    environment = {"LEAP_TOPIC_PREFIX": "fleet-", "LEAP_REDIS_PREFIX": "fleet"}
+    done = CliRunner().invoke(app, ["rights", *arguments], env=environment)
+    return done.exit_code, done.output.splitlines()
+
+
+def test_what_is_printed_for_a_program() -> None:
+    assert printed("ranking", "--user", "leap-ranking") == (
+        0,
+        [
+            "kafka-acls --add --allow-principal User:leap-ranking --operation Write --topic fleet-dead-letter",
+            "kafka-acls --add --allow-principal User:leap-ranking --operation Read --topic fleet-job-submitted",
+            "kafka-acls --add --allow-principal User:leap-ranking --operation Write --topic fleet-preference-list",
+            "kafka-acls --add --allow-principal User:leap-ranking --operation Read --group fleet-ranking",
+            "user leap-ranking on >PASSWORD resetkeys resetchannels -@all %R~fleet:{switches}:current "
+            "+ping +select +cluster|slots +command +asking +get",
+        ],
+    )
+
+
+def test_a_beginning_of_names_is_printed_as_such_and_who_needs_no_store_gets_no_user() -> None:
+    code, lines = printed("launcher")
+    assert code == 0 and lines[-1].endswith("--group fleet-preferences- --resource-pattern-type prefixed")
+
+
+@pytest.mark.parametrize("role", ["", "nobody"])
+def test_a_role_that_is_none(role: str) -> None:
+    code, lines = printed(role)
+    assert code == 1 and "there are launcher, scheduler, history" in lines[0]
