@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = ("schemas", "predictor", "streams", "retrainer")
+MOST_FILES = 15
 
 # What a floor may import from outside, beside the standard library and what the floors below it may.
 THIRD_PARTY = {
@@ -18,7 +19,7 @@ THIRD_PARTY = {
     "predictor": {"numpy", "onnxruntime", "fsspec"},
     "streams": {"confluent_kafka", "faust", "redis", "structlog", "prometheus_client"},
 }
-COMMANDS = {"typer", "rich"}  # cli.py and *_cli.py
+COMMANDS = {"typer", "rich"}  # what is in a folder cli/
 TRAINING_FORM = {"sklearn", "scipy", "joblib", "threadpoolctl"}  # estimators in predictor/, never served
 EXCEPTIONS = {
     "predictor/describe/onnx_file.py": {"onnx"},  # `leap describe` alone, where it is installed
@@ -31,6 +32,44 @@ EXCEPTIONS = {
         "pyarrow"
     },  # a backfill from Parquet, where the retrainer's extra is installed
 }
+#: Packages and modules of a layer, from the ground up: one imports only from rows before its own.
+INNER = {
+    "schemas": (
+        {"base", "launch", "safe_yaml"},
+        {"hardware", "preference_candidates"},
+        {"events"},
+        {"backfill", "codec", "topics"},
+        {"tooling"},
+    ),
+    "predictor": (
+        {"describe", "features", "storage"},
+        {"history"},
+        {"models"},
+        {"artifacts"},
+        {"routing"},
+        {"cli"},
+    ),
+    "streams": (
+        {"embedded", "runtime", "simulator"},
+        {"kafka"},
+        {"consumer", "launcher", "redis_store"},
+        {"doctor", "history", "joining", "ranking"},
+        {"backfill", "bench", "monitor"},
+        {"cli"},
+    ),
+    "retrainer": (
+        {"storage"},
+        {"dataset"},
+        {"bootstrap", "evaluation", "savings"},
+        {"night", "replay"},
+        {"bench", "demo", "report"},
+        {"ablation"},
+        {"cli"},
+    ),
+}
+#: What only commands, the demo and a developer's tools may import: nothing that serves or monitors.
+TOOLS = {"leap.streams.simulator", "leap.streams.bench", "leap.retrainer.bench", "leap.retrainer.ablation"}
+TOOL_USERS = {"simulator", "bench", "ablation", "cli", "demo"}
 SERVING = "leap.predictor.routing.router"
 HEAVY = ["sklearn", "scipy", "joblib", "pandas", "pyarrow", "onnx", "confluent_kafka", "redis", "faust", "typer"]
 HEAVY += ["cryptography"]
@@ -52,6 +91,22 @@ def imported(source: str) -> set[str]:
                 assert isinstance(name, ast.Constant), f"line {node.lineno}: import a module by its written name"
                 names.add(str(name.value))
     return {name.removeprefix("leap.").partition(".")[0] for name in names}
+
+
+def modules(source: str) -> set[str]:
+    """Leap's own modules and packages that a module imports, in full."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            names |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return {name for name in names if name.startswith("leap.")}
+
+
+def part(path: Path) -> str:
+    """Package or module of its layer that a file belongs to."""
+    return path.parts[1].removesuffix(".py")
 
 
 def sources(floor: str) -> Iterator[Path]:
@@ -82,6 +137,49 @@ def loaded_by(name: str) -> frozenset[str]:
 def test_a_floor_imports_only_from_below(path: Path) -> None:
     strange = imported((ROOT / path).read_text(encoding="utf-8")) - sys.stdlib_module_names - allowed(path)
     assert not strange, f"{path} may not import {', '.join(sorted(strange))}"
+
+
+INSIDE = [path.relative_to(ROOT) for floor in FLOORS for path in sources(floor) if path.name != "__init__.py"]
+
+
+@pytest.mark.parametrize("path", INSIDE, ids=str)
+def test_a_package_imports_only_from_rows_before_its_own(path: Path) -> None:
+    floor, own = path.parts[0], part(path)
+    before: set[str] = set()
+    for row in INNER[floor]:
+        if own in row:
+            break
+        before |= row
+    else:
+        pytest.fail(f"{path}: {own} is in no row of {floor}; give it one")
+    names = {
+        name.split(".")[2]
+        for name in modules((ROOT / path).read_text(encoding="utf-8"))
+        if name.startswith(f"leap.{floor}.")
+    }
+    strange = names - before - {own}
+    assert not strange, f"{path} may not import {', '.join(sorted(strange))}"
+
+
+@pytest.mark.parametrize("path", [path for path in INSIDE if part(path) not in TOOL_USERS], ids=str)
+def test_nothing_that_serves_imports_a_tool(path: Path) -> None:
+    strange = {name for name in modules((ROOT / path).read_text(encoding="utf-8")) if name.startswith(tuple(TOOLS))}
+    assert not strange, f"{path} imports {', '.join(sorted(strange))}"
+
+
+def test_every_row_is_there() -> None:
+    for floor, rows in INNER.items():
+        names = [name for row in rows for name in row]
+        assert len(names) == len(set(names))
+        for name in names:
+            assert (ROOT / floor / name).is_dir() or (ROOT / floor / f"{name}.py").is_file(), f"{floor}: no {name}"
+
+
+def test_packages_are_small() -> None:
+    for floor in FLOORS:
+        for folder in {path.parent for path in sources(floor)}:
+            files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+            assert len(files) <= MOST_FILES, f"{folder.relative_to(ROOT)}: {len(files)} files side by side"
 
 
 def test_nothing_but_the_command_gathers_all_floors() -> None:
