@@ -5,7 +5,7 @@ WORKDIR /src
 COPY requirements.lock .
 # All wheels are fetched by their hashes; only what the extras need is then installed from them.
 RUN pip download -q --no-deps --require-hashes -r requirements.lock -d /wheels
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY leap leap
 COPY schemas schemas
 COPY predictor predictor

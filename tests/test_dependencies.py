@@ -1,17 +1,31 @@
-"""What is installed is what is locked, under licences that allow it to be passed on."""
+"""What is installed is what is locked, for users and developers alike, under licences that allow it to be passed on."""
 
 import re
 import sys
+import tomllib
 from collections.abc import Callable
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests import audit
 
-LOCK = (Path(__file__).parents[1] / "requirements.lock").read_text()
-LOCKED = dict(re.findall(r"(?m)^([a-z0-9\-.]+)==([^\s\\;]+)", LOCK))
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+GROUPS = PROJECT["dependency-groups"]
+
+
+def pinned(lock: str) -> dict[str, str]:
+    """Name to version."""
+    return dict(re.findall(r"(?m)^([a-z0-9\-.]+)==([^\s\\;]+)", lock))
+
+
+USERS, DEVELOPERS = ((ROOT / name).read_text() for name in ("requirements.lock", "requirements-dev.lock"))
+LOCKED = pinned(DEVELOPERS)
 INSTALLED = {re.sub(r"[-_.]+", "-", found.name).lower(): found for found in distributions()}
 #: Permissive, or as MPL weak about files that we do not change.
 ALLOWED = re.compile(
@@ -44,11 +58,47 @@ def test_a_dependency_may_be_passed_on(name: str) -> None:
     assert all(map(ALLOWED.match, named)), named
 
 
+def blocks(lock: str) -> set[str]:
+    """A name, its version and its digests, each."""
+    return set(re.split(r"(?m)^(?=[a-z])", lock)[1:])
+
+
 def test_every_dependency_is_pinned_by_digest() -> None:
-    blocks = re.split(r"(?m)^(?=[a-z])", LOCK)[1:]
-    assert len(blocks) == len(LOCKED) > 50
-    assert all("--hash=sha256:" in block for block in blocks)
-    assert "://" not in LOCK
+    assert len(blocks(DEVELOPERS)) == len(LOCKED) > 50
+    assert all("--hash=sha256:" in block for block in blocks(DEVELOPERS))
+    assert "://" not in DEVELOPERS
+
+
+def test_users_have_a_part_of_what_developers_have() -> None:
+    assert blocks(USERS) < blocks(DEVELOPERS)
+    assert len(blocks(USERS)) < len(LOCKED) / 2
+
+
+def needed(requirements: list[str]) -> dict[str, str]:
+    """What requirements bring, and what that needs in turn, to the version locked for developers."""
+    seen: set[tuple[str, str]] = set()
+    queue = [(text, "") for text in requirements]
+    while queue:
+        text, wanted_by = queue.pop()
+        need = Requirement(text)
+        name = canonicalize_name(need.name)
+        if name == PROJECT["project"]["name"] or (need.marker and not need.marker.evaluate({"extra": wanted_by})):
+            continue
+        assert need.specifier.contains(LOCKED[name]), need
+        new = {(name, extra) for extra in ("", *need.extras)} - seen
+        queue += [(text, extra) for _, extra in new for text in INSTALLED[name].requires or ()]
+        seen |= new
+    return {name: LOCKED[name] for name, _ in seen}
+
+
+def test_a_lock_is_what_is_declared_and_what_that_needs() -> None:
+    of_users = [*PROJECT["project"]["dependencies"], *(text for extra in EXTRAS.values() for text in extra)]
+    of_users += GROUPS["build"]
+    assert needed(of_users) == pinned(USERS)
+    of_developers = [text for group in GROUPS.values() for text in group if isinstance(text, str)]
+    assert needed(of_users + of_developers) == LOCKED
+    included = {entry["include-group"] for entry in GROUPS["dev"] if isinstance(entry, dict)}
+    assert included | {"dev"} == set(GROUPS)
 
 
 def test_licences_that_bind_others_are_not_allowed() -> None:

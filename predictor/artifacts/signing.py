@@ -15,6 +15,7 @@ from msgspec import Meta
 from leap.predictor.artifacts.manifest import FILE as MANIFEST
 from leap.predictor.artifacts.manifest import MAX_MANIFEST_BYTES, ArtifactError, decode
 from leap.predictor.storage.bounded import bounded_read
+from leap.schemas.distribution import install_command
 
 FILE = "signatures.json"
 MAX_SIGNATURES_BYTES = 16 * 1024
@@ -165,4 +166,4 @@ def _read(path: Path) -> bytes:
 def _need() -> None:
     """Fail with what to install; whoever asks for signatures must not get along without them."""
     if find_spec("cryptography") is None:
-        raise KeyFileError("signatures need the package cryptography; run: pip install 'leap[signing]'")
+        raise KeyFileError(f"signatures need the package cryptography; run: {install_command('signing')}")

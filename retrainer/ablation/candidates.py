@@ -34,20 +34,20 @@ def _boosted(context: Context) -> Estimator:
 
 
 def _rival(library: str, context: Context) -> Estimator:
-    from leap.retrainer.ablation.baselines import gbdt as rivals  # extra [ablation]
+    from leap.retrainer.ablation.baselines import gbdt as rivals  # group ablation
 
     rival: type[rivals.Rival] = getattr(rivals, library)
     return Tuned(rival(context.seed))
 
 
 def _dnnperf(with_graph: bool, context: Context) -> Estimator:
-    from leap.retrainer.ablation.neural.dnnperf import DNNPerf  # extra [ablation]
+    from leap.retrainer.ablation.neural.dnnperf import DNNPerf  # group ablation
 
     return DNNPerf(context.models if with_graph else {}, context.seed)
 
 
 def _on_text(kind: str, context: Context) -> Estimator:
-    from leap.retrainer.ablation.text import encoder_models as language  # extra [ablation]
+    from leap.retrainer.ablation.text import encoder_models as language  # group ablation
     from leap.retrainer.ablation.text import frozen_encoder as encoder
 
     made: type[language.TextNetwork | language.TextTrees] = getattr(language, kind)
@@ -55,7 +55,7 @@ def _on_text(kind: str, context: Context) -> Estimator:
 
 
 def _tuned_text(context: Context) -> Estimator:
-    from leap.retrainer.ablation.text.lora import TunedTextNetwork  # extra [ablation], and PyTorch
+    from leap.retrainer.ablation.text.lora import TunedTextNetwork  # group ablation, and PyTorch
 
     rank, epochs = (int(context.options.get(name, usual)) for name, usual in (("rank", "8"), ("epochs", "1")))
     return TunedTextNetwork(Path(context.options["encoder"]), rank, epochs, context.seed)

@@ -7,6 +7,7 @@ from importlib import resources
 
 from leap.retrainer.report.figures import Figure
 from leap.retrainer.report.svg_charts import WIDTH
+from leap.schemas.distribution import install_command
 
 #: Pixels for each unit of the drawing.
 ZOOM = 2.0
@@ -49,7 +50,7 @@ class _Renderer:
         try:
             from resvg_py import svg_to_bytes  # nothing else needs it
         except ImportError:
-            raise NoRenderer("PNG needs the package resvg-py: pip install 'leap[png]'") from None
+            raise NoRenderer(f"PNG needs the package resvg-py; run: {install_command('png')}") from None
         self._draw = svg_to_bytes
         css = resources.files("leap.retrainer.report").joinpath("report.css").read_text(encoding="utf-8")
         colours = dict(re.findall(r"--(\w+): ([^;}\s]+)", css[: css.index("@media")]))

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from leap.schemas.distribution import install_command
+
 MAX_FIELD = 1_048_576
 ROWS_PER_BATCH = 8192
 
@@ -74,7 +76,7 @@ def _parquet(path: Path) -> Any:
     try:
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        raise TableError(f"{path}: Parquet needs pyarrow: pip install 'leap[retrainer]', or use CSV") from error
+        raise TableError(f"{path}: Parquet needs pyarrow; run: {install_command('retrainer')}, or use CSV") from error
     try:
         return parquet.ParquetFile(path)
     except ValueError as error:  # what pyarrow's errors derive from

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from leap.predictor.cli.errors import fail
+from leap.schemas.distribution import install_command
 from leap.streams.embedded import ServiceError, embedded_pair
 
 
@@ -25,5 +26,5 @@ def services(
             print(f"broker {pair.bootstrap_servers}, store {pair.redis_url}; they forget all when they end", flush=True)
             stop.wait()
     except (ServiceError, ModuleNotFoundError) as error:
-        hint = "pip install 'leap[embedded]'" if isinstance(error, ModuleNotFoundError) else "is the port taken?"
+        hint = install_command("embedded") if isinstance(error, ModuleNotFoundError) else "is the port taken?"
         raise fail(f"{error}\n{hint}") from None

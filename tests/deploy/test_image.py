@@ -1,17 +1,13 @@
 """The Dockerfile: what it copies is there, what it installs is whole, and what it starts and asks works."""
 
-import shutil
-import subprocess
-import sys
 import tomllib
 import zipfile
 from pathlib import Path
 
-import pytest
-
 from leap.streams.runtime.health_server import health_server
 from leap.streams.runtime.liveness import Progress
 from tests.deploy.compose import healthy, instructions
+from tests.package.wheel import build, copy_sources, packaged_files
 from tests.services import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -27,28 +23,10 @@ def copied() -> list[str]:
     ]
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """The wheel that is built of what the Dockerfile copies, and of nothing else."""
-    source = tmp_path_factory.mktemp("image")
-    for name in copied():
-        place, target = ROOT / name, source / name
-        if place.is_dir():
-            shutil.copytree(place, target, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copyfile(place, target)
-    command = ["pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(source), str(source)]
-    subprocess.run([sys.executable, "-m", *command], check=True)
-    [built] = source.glob("*.whl")
-    return zipfile.ZipFile(built)
-
-
-def test_the_image_holds_every_module_and_data_file(wheel: zipfile.ZipFile) -> None:
-    layers = [path for name in copied() for path in (ROOT / name).rglob("*") if path.is_file()]
-    names = {path.relative_to(ROOT) for path in layers if "__pycache__" not in path.parts}
-    files = {str(name if name.parts[0] == "leap" else Path("leap", name)) for name in names}
-    assert len(files) > 100
-    assert files - set(wheel.namelist()) == set()
+def test_the_image_holds_every_module_and_data_file(tmp_path: Path) -> None:
+    copy_sources(copied(), tmp_path)
+    with zipfile.ZipFile(build("wheel", tmp_path, tmp_path)) as wheel:
+        assert packaged_files() <= set(wheel.namelist())
 
 
 def test_the_image_installs_extras_that_are_declared() -> None:

@@ -1,4 +1,4 @@
-"""LightGBM, XGBoost and CatBoost, tuned, to compare recipes with; they come with extra `[ablation]` and never serve.
+"""LightGBM, XGBoost and CatBoost, tuned, to compare recipes with; they come with the group `ablation` and never serve.
 
 Each setting is tried on a share of the rows, with early stopping on the latest of them; the one that predicts these
 best is fitted on all rows, with early stopping on their latest. One thread: a machine runs one fit per core.

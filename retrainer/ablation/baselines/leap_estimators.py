@@ -25,7 +25,7 @@ from leap.retrainer.night.recipes import RECIPES
 from leap.schemas.hardware import SPECIFICATIONS
 
 if TYPE_CHECKING:
-    from leap.retrainer.ablation.baselines.gbdt import Rival  # extra [ablation]
+    from leap.retrainer.ablation.baselines.gbdt import Rival  # group ablation
 
 #: Groups of columns of the feature matrix, in the order of the published steps. What joins hardware and model
 #: comes with the architecture, without which it is missing.

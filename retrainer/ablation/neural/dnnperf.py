@@ -1,4 +1,4 @@
-"""DNNPerf: attention over the operator graph, piecewise linear job features, a residual head. Extra `[ablation]`.
+"""DNNPerf: attention over the operator graph, piecewise linear job features, a residual head. Group `ablation`.
 
 After Gao et al., "Runtime performance prediction for deep learning models with graph neural network", 2023: each layer
 weighs the messages of a node's neighbours by attention to both nodes and to what flows between them.

@@ -1,4 +1,4 @@
-"""What the neural families share: inputs, layers, and the loop that trains them. Extra `[ablation]`.
+"""What the neural families share: inputs, layers, and the loop that trains them. Group `ablation`.
 
 JAX on the CPU, one thread, as every other family.
 """

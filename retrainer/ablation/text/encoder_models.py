@@ -1,4 +1,4 @@
-"""Throughput from the job as text: a frozen encoder under a network or under boosted trees. Extra `[ablation]`."""
+"""Throughput from the job as text: a frozen encoder under a network or under boosted trees. Group `ablation`."""
 
 from collections.abc import Sequence
 from pathlib import Path

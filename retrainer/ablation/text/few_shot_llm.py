@@ -1,4 +1,4 @@
-"""A generative model that answers the throughput as text, shown the most similar past attempts. Extra `[ablation]`.
+"""A generative model that answers the throughput as text, shown the most similar past attempts. Group `ablation`.
 
 The model is a folder in Hugging Face's layout (Gemma, Llama, ...), run through the transformers library and PyTorch
 where these are installed; or a file of its recorded answers, so that a run made elsewhere is scored here.

@@ -1,4 +1,4 @@
-"""Frozen encoders of text, from a folder in Hugging Face's layout. Extra `[ablation]`.
+"""Frozen encoders of text, from a folder in Hugging Face's layout. Group `ablation`.
 
 BERT's kin runs in JAX from ``config.json``, ``model.safetensors`` and ``tokenizer.json``; any other kind, say
 Qwen3-Embedding, through the transformers library and PyTorch where these are installed. Nothing is fetched.

@@ -195,7 +195,7 @@ def test_without_the_package_it_says_what_to_install(keys: Keys) -> None:
         f"open_store('x', trusted_keys={str(public)!r})"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert "pip install 'leap[signing]'" in done.stderr
+    assert "pip install 'leap-launch[signing]'" in done.stderr
 
 
 def test_commands(artifact_store: LocalStore, keys: Keys, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from leap.predictor.features.history import SECONDS_PER_DAY
 from leap.predictor.models.serving import Prediction
 from leap.retrainer.ablation.candidate import Context
 from leap.retrainer.ablation.candidates import FAMILIES
+from leap.retrainer.ablation.cli import ablate
 from leap.retrainer.ablation.held_out import Truth
 from leap.retrainer.ablation.leave_group_out import losses
 from leap.retrainer.ablation.permutation_importance import importance
@@ -27,7 +28,6 @@ from leap.retrainer.ablation.results_table import as_figure, as_text, lines
 from leap.retrainer.ablation.run import RESULTS, Run, measure, measure_all, read
 from leap.retrainer.ablation.summary import Comparison
 from leap.retrainer.ablation.unseen_graphs import handovers
-from leap.retrainer.cli.ablate import ablate
 from leap.retrainer.dataset.feature_table import ARCHITECTURE
 from leap.retrainer.dataset.training_set import TrainingSet
 
