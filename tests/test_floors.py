@@ -35,7 +35,7 @@ EXCEPTIONS = {
 #: Packages and modules of a layer, from the ground up: one imports only from rows before its own.
 INNER = {
     "schemas": (
-        {"base", "launch", "safe_yaml"},
+        {"base", "distribution", "launch", "safe_yaml"},
         {"hardware", "preference_candidates"},
         {"events"},
         {"backfill", "codec", "topics"},
@@ -62,9 +62,10 @@ INNER = {
         {"dataset"},
         {"bootstrap", "evaluation", "savings"},
         {"night", "replay"},
-        {"bench", "demo", "report"},
-        {"ablation"},
+        {"demo", "report"},
         {"cli"},
+        {"bench"},
+        {"ablation"},
     ),
 }
 #: What only commands, the demo and a developer's tools may import: nothing that serves or monitors.

@@ -38,12 +38,10 @@ def build(kind: str, source: Path, target: Path) -> Path:
 
 def packaged_files() -> set[str]:
     """Names in the wheel of all files in the repository that belong there."""
-    below = {Path("leap", name) for name in ("__init__.py", "__main__.py", "cli.py", "py.typed")}
-    for layer in LAYERS:
-        files = {path.relative_to(ROOT) for path in (ROOT / layer).rglob("*") if path.is_file()}
-        below |= {
-            Path("leap", path)
-            for path in files
-            if "__pycache__" not in path.parts and not any(path.is_relative_to(tool) for tool in TOOLS)
-        }
-    return {str(path) for path in below}
+    own = {path.relative_to(ROOT) for path in (ROOT / "leap").iterdir() if path.is_file()}
+    of_layers = {path.relative_to(ROOT) for layer in LAYERS for path in (ROOT / layer).rglob("*") if path.is_file()}
+    return {str(path) for path in own} | {
+        str(Path("leap", path))
+        for path in of_layers
+        if "__pycache__" not in path.parts and not any(path.is_relative_to(tool) for tool in TOOLS)
+    }
