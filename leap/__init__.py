@@ -63,20 +63,22 @@ _IMPORTS = {
 _MODULES = {name: module for module, names in _IMPORTS.items() for name in names}
 
 
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        value: object = getattr(__import__(_MODULES[name], fromlist=[name]), name)  # from module import name
-    except ModuleNotFoundError as error:
-        if name != "Launcher" or str(error.name).startswith(__name__):
-            raise
-        from leap.schemas.distribution import install_command
+if not TYPE_CHECKING:  # which would take every name for one that is there
 
-        reason = f"{name} needs the package {error.name}; run: {install_command('streams')}"
-        raise ModuleNotFoundError(reason, name=error.name) from None
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            value: object = getattr(__import__(_MODULES[name], fromlist=[name]), name)  # from module import name
+        except ModuleNotFoundError as error:
+            if name != "Launcher" or str(error.name).startswith(__name__):
+                raise
+            from leap.schemas.distribution import install_command
+
+            reason = f"{name} needs the package {error.name}; run: {install_command('streams')}"
+            raise ModuleNotFoundError(reason, name=error.name) from None
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
