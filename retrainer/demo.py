@@ -16,9 +16,10 @@ import numpy as np
 import structlog
 
 from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.models.accuracy import accuracy
 from leap.retrainer.dataset.feature_table import frame, log_target
 from leap.retrainer.dataset.partitions import Partitions
-from leap.retrainer.evaluation.lookup_table import LookupTable, scores
+from leap.retrainer.evaluation.lookup_table import LookupTable
 from leap.retrainer.night import connectors as edges
 from leap.retrainer.night.pipeline import Night, Plan, Report
 from leap.schemas.codec import decode
@@ -229,8 +230,8 @@ class Demo:
         partitions = Partitions(Path(settings.partitions))
         history = partitions.read(partitions.days())
         looked_up = LookupTable.learn(history, np.exp(log_target(history, THROUGHPUT))).predict(rows)
-        leap, table = scores(predicted, measured), scores(looked_up, measured)
-        there = scores(predicted[~np.isnan(looked_up)], measured[~np.isnan(looked_up)])
+        leap, table = accuracy(predicted, measured), accuracy(looked_up, measured)
+        there = accuracy(predicted[~np.isnan(looked_up)], measured[~np.isnan(looked_up)])
         if leap is None or table is None or there is None:
             raise RuntimeError(
                 f"nothing to score: no artifact was promoted; see the reports under {settings.partitions}"

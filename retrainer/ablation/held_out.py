@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats
+from leap.predictor.models.accuracy import Accuracy, accuracy, within
 from leap.retrainer.ablation.problem import Mask, Problem, Source
-from leap.retrainer.evaluation.lookup_table import Scores, scores
 
 RESAMPLES = 1000
 SPLIT, CEILING = "split_", "ceiling_"
@@ -57,19 +57,23 @@ class Truth:
             ceilings=dict(problem.ceilings),
         )
 
-    def scores(self, mean: Floats) -> dict[str, Scores | None]:
+    def scores(self, mean: Floats) -> dict[str, Accuracy | None]:
         """Split to the scores of (n,) predicted ln throughput."""
-        return {name: scores(np.exp(mean[of]), np.exp(self.y[of])) for name, of in self.splits.items()}
+        return {name: accuracy(np.exp(mean[of]), np.exp(self.y[of])) for name, of in self.splits.items()}
+
+    def within_20(self, mean: Floats) -> Mask:
+        """(n,) whether predicted ln throughput counts in w20; what is not predicted does not."""
+        return within(np.exp(mean), np.exp(self.y), 20)
 
     def resampled(self, mean: Floats, of: Mask) -> Floats:
         """(`RESAMPLES`,) w20 of some attempts, families drawn with replacement; of the same attempts the same draws."""
         of = of & ~np.isnan(mean)
-        within = np.abs(np.expm1(mean[of] - self.y[of])) <= 0.2
+        hit = self.within_20(mean)[of]
         family = np.unique(self.family[of], return_inverse=True)[1]
-        hits, attempts = np.bincount(family, within), np.bincount(family)
+        hits, attempts = np.bincount(family, hit), np.bincount(family)
         drawn = np.random.default_rng(0).multinomial(len(hits), np.full(len(hits), 1 / len(hits)), RESAMPLES)
-        found: Floats = 100.0 * (drawn @ hits) / (drawn @ attempts)
-        return found
+        w20: Floats = 100.0 * (drawn @ hits) / (drawn @ attempts)
+        return w20
 
 
 def truth_of(source: Source, seed: int, folder: Path) -> Truth:

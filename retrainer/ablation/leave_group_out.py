@@ -93,6 +93,6 @@ def _judge(whole: Result, one: Result, folder: Path) -> Iterator[tuple[int, floa
     lower, upper = interval.bounds(mean[away], spread[away] if has_spread else None, basis[away])
     inside = 100 * float(np.mean((truth.y[away] >= lower) & (truth.y[away] <= upper)))
     means = [whole.predicted(folder)["mean"], mean]
-    with_, without = (100 * float(np.mean(np.abs(np.expm1(each[away] - truth.y[away])) <= 0.2)) for each in means)
+    with_, without = (100 * float(truth.within_20(of)[away].mean()) for of in means)
     draws = truth.resampled(means[0], away) - truth.resampled(mean, away)
     yield int(away.sum()), with_, without, inside, draws

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from leap.predictor.features.batch import Floats
+from leap.predictor.models.accuracy import within
 from leap.retrainer.ablation.candidate import Estimator
 from leap.retrainer.dataset.training_set import TrainingSet
 from leap.retrainer.report.permutation_importance import CATEGORIES, REPEATS, ROWS, exchange
@@ -18,7 +19,7 @@ def importance(estimator: Estimator, data: TrainingSet) -> dict[str, float]:
     data = data.where(np.arange(len(data)) % max(1, len(data) // ROWS) == 0)
 
     def w20(mean: Floats) -> float:
-        return 100.0 * float(np.mean(np.abs(np.expm1(mean - data.y)) <= 0.2))
+        return 100.0 * float(within(np.exp(mean), np.exp(data.y), 20).mean())
 
     mean, rng, losses = estimator.predict(data).mean, np.random.default_rng(0), {}
     orders = [rng.permutation(len(data)) for _ in range(REPEATS)]

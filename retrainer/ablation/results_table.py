@@ -10,15 +10,15 @@ import msgspec
 import numpy as np
 
 from leap.predictor.features.batch import Floats
+from leap.predictor.models.accuracy import Accuracy
 from leap.retrainer.ablation.held_out import Truth
 from leap.retrainer.ablation.run import Cost, Result
-from leap.retrainer.evaluation.lookup_table import Scores
 from leap.retrainer.report import svg_charts as svg
 
 #: Splits shown, with their headings.
 SPLITS = {"known": "known", "first_seen": "new", "seen": "seen", "unseen": "unseen"}
 
-Numbers = TypeVar("Numbers", Scores, Cost)
+Numbers = TypeVar("Numbers", Accuracy, Cost)
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -34,7 +34,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     without: str
     seeds: int
     trained_on: int
-    splits: dict[str, Scores]
+    splits: dict[str, Accuracy]
     low: float
     high: float
     cost: Cost | None = None
@@ -43,7 +43,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
 class Judged(NamedTuple):
     """One prediction of one seed: scores by split, and its w20 in every resample."""
 
-    splits: dict[str, Scores | None]
+    splits: dict[str, Accuracy | None]
     draws: Floats
 
 

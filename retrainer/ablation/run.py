@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.predictor.models.accuracy import Accuracy
 from leap.predictor.models.serving import Prediction
 from leap.predictor.routing.provenance import basis
 from leap.retrainer.ablation.candidate import Context, Estimator
@@ -20,7 +21,6 @@ from leap.retrainer.ablation.held_out import Truth, truth_of
 from leap.retrainer.ablation.permutation_importance import importance
 from leap.retrainer.ablation.problem import Source
 from leap.retrainer.bench.resource_meter import ResourceMeter, end_with_parent
-from leap.retrainer.evaluation.lookup_table import Scores
 
 RESULTS = "results.jsonl"
 
@@ -78,7 +78,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     run: Run
     name: str
     trained_on: int = 0
-    splits: dict[str, Scores | None] = {}
+    splits: dict[str, Accuracy | None] = {}
     cost: Cost | None = None
     importance: dict[str, float] = {}
     error: str | None = None

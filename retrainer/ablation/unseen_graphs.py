@@ -72,10 +72,10 @@ def as_text(found: Sequence[Handover]) -> str:
 
 def _judge(own: Result, other: Result, folder: Path) -> tuple[int, float, float, float]:
     """New attempts, their percent of all, and w20 on them of both."""
-    predicted, y = own.predicted(folder), own.truth(folder).y
+    predicted, truth = own.predicted(folder), own.truth(folder)
     new = predicted["new_graph"]
     if not new.any():
         return 0, 0.0, 0.0, 0.0
     means = (predicted["mean"], other.predicted(folder)["mean"])
-    w20 = [100 * float(np.mean(np.abs(np.expm1(mean[new] - y[new])) <= 0.2)) for mean in means]
+    w20 = [100 * float(truth.within_20(mean)[new].mean()) for mean in means]
     return int(new.sum()), 100 * float(new.mean()), w20[0], w20[1]

@@ -8,6 +8,7 @@ import pandas as pd
 
 from leap.predictor.features.batch import HardwareTable
 from leap.predictor.features.history import SECONDS_PER_DAY
+from leap.predictor.models.accuracy import accuracy
 from leap.predictor.models.structured.estimator import StructuredRecipe
 from leap.predictor.models.structured.exact_history import ExactHistory
 from leap.predictor.models.structured.family_effects_estimator import posterior
@@ -17,7 +18,6 @@ from leap.retrainer.bootstrap import candidates
 from leap.retrainer.dataset.feature_table import normalise
 from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
 from leap.retrainer.dataset.training_set import TrainingSet, build_training_set
-from leap.retrainer.evaluation.lookup_table import scores
 from leap.schemas.events import THROUGHPUT
 from leap.streams.simulator.events import joined
 from leap.streams.simulator.fleet import DayBatch, Fleet, FleetConfig
@@ -97,7 +97,7 @@ class _Hidden:
         process = posterior(rows, data.y - prior.predict(rows), recipe.family_variances_)
         model = Structured(prior.prior_, process, ExactHistory.of(rows, data.y), recipe.gate_)
         predicted = model.estimate(self._asked.columns).combined.mean
-        found = scores(np.exp(predicted), np.exp(self._asked.y))
+        found = accuracy(np.exp(predicted), np.exp(self._asked.y))
         assert found is not None
         return found.w20, found.mdape
 

@@ -11,8 +11,8 @@ from leap.predictor.cli.errors import fail
 
 if TYPE_CHECKING:
     from leap.predictor.features.batch import Floats, Rows
+    from leap.predictor.models.accuracy import Accuracy
     from leap.retrainer.evaluation.backtest import Backtest, Beside
-    from leap.retrainer.evaluation.lookup_table import Scores
 
 
 class Walked(StrEnum):
@@ -135,5 +135,5 @@ def parts_as_text(parts: "dict[str, Beside]") -> list[str]:
     ]
 
 
-def _line(part: "Scores | None") -> str:
+def _line(part: "Accuracy | None") -> str:
     return f"w20 {part.w20:5} w10 {part.w10:5} w5 {part.w5:5} MdAPE {part.mdape}" if part else "nothing to score"

@@ -10,11 +10,11 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats, Rows, columns, strings, take
+from leap.predictor.models.accuracy import Accuracy, accuracy
 from leap.predictor.models.structured.model import rows_of
 from leap.predictor.models.structured.replicates import group_codes
 from leap.retrainer.dataset.feature_table import jobs as jobs_of
 from leap.retrainer.dataset.feature_table import log_target
-from leap.retrainer.evaluation.lookup_table import Scores, scores
 from leap.retrainer.evaluation.median_chain import SEEN_KEY
 from leap.schemas.events import THROUGHPUT
 from leap.streams.backfill.row_mapper import Job
@@ -33,16 +33,16 @@ class Recipe(Protocol):
 class Backtest(msgspec.Struct, frozen=True):
     """Scores over all scored attempts, those whose model, hardware and scale had an earlier day, and the others."""
 
-    all: Scores | None
-    seen: Scores | None
-    unseen: Scores | None
+    all: Accuracy | None
+    seen: Accuracy | None
+    unseen: Accuracy | None
 
 
 class Beside(msgspec.Struct, frozen=True):
     """Scores of a part of the attempts, by the recipe and by the chain of medians."""
 
-    recipe: Scores | None
-    chain: Scores | None
+    recipe: Accuracy | None
+    chain: Accuracy | None
 
 
 def rows_of_jobs(jobs: Sequence[Job], extra: Sequence[str] = ()) -> tuple[Rows, Floats]:
@@ -107,8 +107,8 @@ def summary(rows: Rows, y: Floats, predicted: Floats) -> Backtest:
     """Scores of what `walk` predicted."""
     scored, known = ~np.isnan(predicted), seen(rows)
 
-    def of(kept: NDArray[np.bool_]) -> Scores | None:
-        return scores(np.exp(predicted[kept]), np.exp(y[kept]))
+    def of(kept: NDArray[np.bool_]) -> Accuracy | None:
+        return accuracy(np.exp(predicted[kept]), np.exp(y[kept]))
 
     return Backtest(all=of(scored), seen=of(scored & known), unseen=of(scored & ~known))
 
@@ -117,8 +117,8 @@ def beside(part: NDArray[Any], y: Floats, predicted: Floats, chained: Floats) ->
     """Scores of what `walk` predicted, by the name of each attempt's part, in the order of the names."""
     measured = np.exp(y)
 
-    def of(values: Floats, kept: NDArray[np.bool_]) -> Scores | None:
-        return scores(np.exp(values[kept]), measured[kept])
+    def of(values: Floats, kept: NDArray[np.bool_]) -> Accuracy | None:
+        return accuracy(np.exp(values[kept]), measured[kept])
 
     parts = {str(name): (part == name) & ~np.isnan(predicted) for name in np.unique(np.asarray(part, dtype=str))}
     return {name: Beside(of(predicted, kept), of(chained, kept)) for name, kept in parts.items() if kept.any()}

@@ -14,12 +14,13 @@ from leap.predictor.features import matrix
 from leap.predictor.features.batch import Floats
 from leap.predictor.features.history import Imputation
 from leap.predictor.features.target_encoding import TargetEncoder
+from leap.predictor.models.accuracy import Accuracy, accuracy
 from leap.predictor.models.cascade import BinnedCascade
 from leap.predictor.models.conformal import Interval, calibrate
 from leap.predictor.models.serving import load as load_model
 from leap.predictor.routing.provenance import basis
 from leap.retrainer.dataset.training_set import TrainingSet, imputed_of, ranges_of, vocabulary_of
-from leap.retrainer.evaluation.lookup_table import LookupTable, Scores, scores
+from leap.retrainer.evaluation.lookup_table import LookupTable
 from leap.retrainer.evaluation.median_chain import ChainOfMedians
 from leap.retrainer.night.recipes import RECIPES, Recipe, Trees
 
@@ -43,9 +44,9 @@ class RecipeResult(msgspec.Struct, frozen=True):
 
     recipe: str
     seconds: float
-    all: Scores | None = None
-    known: Scores | None = None
-    first_seen: Scores | None = None
+    all: Accuracy | None = None
+    known: Accuracy | None = None
+    first_seen: Accuracy | None = None
     error: str | None = None
     moved: tuple[float, ...] | None = None
 
@@ -74,8 +75,8 @@ class Comparison:
     folder: Path
     interval: Interval
     ranges: dict[str, Range]
-    lookup: Scores | None
-    champion_on_lookup: Scores | None
+    lookup: Accuracy | None
+    champion_on_lookup: Accuracy | None
     predicted: Floats
     looked_up: Floats
     chained: Floats
@@ -119,9 +120,9 @@ def select_champion(
         row = RecipeResult(
             recipe=name,
             seconds=round(time.monotonic() - started, 1),
-            all=scores(predicted, measured),
-            known=scores(predicted[known], measured[known]),
-            first_seen=scores(predicted[~known], measured[~known]),
+            all=accuracy(predicted, measured),
+            known=accuracy(predicted[known], measured[known]),
+            first_seen=accuracy(predicted[~known], measured[~known]),
             moved=_moved(recipe),
         )
         log.info("recipe trained", recipe=name, seconds=row.seconds, **_brief(row))
@@ -142,8 +143,8 @@ def select_champion(
         folder=folder / champion.recipe,
         interval=interval,
         ranges=ranges_of(features, matrix.names(vocabulary)),
-        lookup=scores(looked_up, measured),
-        champion_on_lookup=scores(predicted[covered], measured[covered]),
+        lookup=accuracy(looked_up, measured),
+        champion_on_lookup=accuracy(predicted[covered], measured[covered]),
         predicted=predicted,
         looked_up=looked_up,
         chained=np.exp(chain.answer(held_out.columns)),

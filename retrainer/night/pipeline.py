@@ -23,10 +23,10 @@ from leap.predictor.artifacts.manifest import Manifest
 from leap.predictor.artifacts.signing import SigningKey
 from leap.predictor.artifacts.store import ArtifactStore, prune
 from leap.predictor.features.batch import HardwareTable
+from leap.predictor.models.accuracy import Accuracy, accuracy
 from leap.retrainer.dataset import statistics_array as states
 from leap.retrainer.dataset.partitions import Partitions, day_number
 from leap.retrainer.dataset.statistics_array import Difference, StatisticsSnapshot
-from leap.retrainer.evaluation.lookup_table import Scores, scores
 from leap.retrainer.night import promotion_gate as promotion
 from leap.retrainer.night import publish
 from leap.retrainer.night.anomaly_checks import MAX_MISSING
@@ -107,9 +107,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     held_out: int
     recipes: list[RecipeResult]
     champion: str
-    lookup: Scores | None
-    champion_on_lookup: Scores | None
-    production: Scores | None
+    lookup: Accuracy | None
+    champion_on_lookup: Accuracy | None
+    production: Accuracy | None
     skew: dict[str, Skew]
     store: Difference | None
     fences: dict[str, int]
@@ -226,7 +226,7 @@ class Night:
             champion=comparison.champion.recipe,
             lookup=comparison.lookup,
             champion_on_lookup=comparison.champion_on_lookup,
-            production=scores(served, measured),
+            production=accuracy(served, measured),
             skew=skews,
             store=difference,
             fences=frozen.fences,

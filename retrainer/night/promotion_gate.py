@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leap.predictor.artifacts.artifact import Artifact
 from leap.predictor.artifacts.store import Pointer
 from leap.predictor.features.batch import Floats
+from leap.predictor.models.accuracy import within
 from leap.retrainer.night.model_selection import Comparison
 from leap.retrainer.night.window import Window
 
-WITHIN = 0.2
 #: Standard errors by which a difference must go beyond the margin: at 5% chance, to one side.
 Z_95_ONE_SIDED = 1.645
 
@@ -90,7 +89,7 @@ def difference(ours: Floats, theirs: Floats, measured: Floats) -> tuple[float, f
     both = ~np.isnan(ours) & ~np.isnan(theirs)
     if not both.any():
         return np.nan, np.nan, np.inf
-    right, other = (_within(part[both], measured[both]) for part in (ours, theirs))
+    right, other = (within(part[both], measured[both], 20) for part in (ours, theirs))
     apart = right.astype(float) - other
     sure = apart.mean() + Z_95_ONE_SIDED * apart.std() / np.sqrt(len(apart))
     return 100.0 * float(right.mean()), 100.0 * float(other.mean()), 100.0 * float(sure)
@@ -101,7 +100,3 @@ def is_stale_night(serving: Artifact | None, window: Window) -> list[str]:
     if serving is None or serving.manifest.window_to <= window.last.isoformat():
         return []
     return [f"production was made of attempts up to {serving.manifest.window_to}, later than {window.last}"]
-
-
-def _within(predicted: Floats, measured: Floats) -> NDArray[np.bool_]:
-    return np.abs(predicted / measured - 1.0) <= WITHIN

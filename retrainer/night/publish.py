@@ -18,12 +18,12 @@ from leap.predictor.artifacts.store import ArtifactStore, Pointer
 from leap.predictor.features import matrix
 from leap.predictor.features.batch import Floats, Rows
 from leap.predictor.history.snapshot import Snapshot
+from leap.predictor.models.accuracy import Accuracy
 from leap.predictor.models.serving import GRAPH_FILE, StructuredModel, save_arrays
 from leap.predictor.models.serving import load as load_model
 from leap.predictor.models.structured.estimator import with_refreshed_history
 from leap.retrainer.dataset.partitions import day_number
 from leap.retrainer.dataset.training_set import TrainingSet
-from leap.retrainer.evaluation.lookup_table import Scores
 from leap.retrainer.night.model_selection import Comparison
 from leap.retrainer.night.window import Window
 from leap.schemas.hardware import Catalog
@@ -166,6 +166,6 @@ def move(store: ArtifactStore, target: str, version: str, reason: str, found: Pr
     store.move(target, moved, found.pointer)
 
 
-def _metrics(found: Scores | None) -> dict[str, float]:
+def _metrics(found: Accuracy | None) -> dict[str, float]:
     assert found is not None
     return {name: float(getattr(found, name)) for name in ("n", "w20", "w10", "w5", "mdape", "ratio")}

@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from leap.predictor.models.accuracy import Accuracy, accuracy
 from leap.predictor.routing.provenance import FAMILY_HISTORY
-from leap.retrainer.evaluation.lookup_table import Scores, scores
 from leap.retrainer.replay.replay import Line, State, read_lines
 
 DIFFERENCES = 20
@@ -42,11 +42,11 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     submissions: int
     outcomes: dict[str, int]
     finished: int
-    all: Scores | None
-    known: Scores | None
-    first_seen: Scores | None
+    all: Accuracy | None
+    known: Accuracy | None
+    first_seen: Accuracy | None
     learned: int
-    held_out: Scores | None
+    held_out: Accuracy | None
     interval: float | None
     on_first: float | None
 
@@ -145,8 +145,8 @@ def _side(artifact: str, rows: pd.DataFrame) -> Side:
     )
 
 
-def _scores(rows: pd.DataFrame) -> Scores | None:
-    return scores(rows["predicted"].to_numpy(), rows["measured"].to_numpy())
+def _scores(rows: pd.DataFrame) -> Accuracy | None:
+    return accuracy(rows["predicted"].to_numpy(), rows["measured"].to_numpy())
 
 
 def _percent(flags: "pd.Series[bool]") -> float | None:

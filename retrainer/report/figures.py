@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from leap.predictor.features.batch import Floats
+from leap.predictor.models.accuracy import within
 from leap.retrainer.report import svg_charts as svg
 from leap.retrainer.report.permutation_importance import by_category, by_feature
 from leap.retrainer.report.subject import Subject
@@ -41,11 +42,12 @@ def measured(subject: Subject) -> Figure | None:
     rows = subject.rows
     if rows.empty:
         return None
-    inside = 100 * float((np.abs(rows["predicted"] / rows["measured"] - 1) <= 0.2).mean())
+    predicted, ran_at = rows["predicted"].to_numpy(), rows["measured"].to_numpy()
+    inside = 100 * float(within(predicted, ran_at, 20).mean())
     return Figure(
         "Predicted against measured throughput",
         f"{inside:.1f}% of {len(rows):,} attempts lie between the outer lines, within 20% of what was measured.",
-        svg.density(rows["measured"].to_numpy(), rows["predicted"].to_numpy(), "measured, samples/s", "predicted"),
+        svg.density(ran_at, predicted, "measured, samples/s", "predicted"),
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from leap.predictor.artifacts.artifact import Artifact
 from leap.predictor.features.batch import NAMES, NUMBERS, Floats, Indices
 from leap.predictor.features.matrix import CandidateRows
+from leap.predictor.models.accuracy import within
 from leap.predictor.models.serving import TreesModel
 from leap.retrainer.dataset.point_in_time import COLUMNS
 from leap.retrainer.dataset.training_set import TrainingSet
@@ -91,7 +92,7 @@ def _losses(
     data = data.where(np.arange(len(data)) % max(1, len(data) // ROWS) == 0)
 
     def w20(mean: Floats) -> float:
-        return 100.0 * float(np.mean(np.abs(np.expm1(mean - data.y)) <= 0.2))
+        return 100.0 * float(within(np.exp(mean), np.exp(data.y), 20).mean())
 
     whole, rng = w20(artifact.model.predict(data.pairs, artifact.matrix(data.pairs)).mean), np.random.default_rng(0)
     orders = [rng.permutation(len(data)) for _ in range(REPEATS)]

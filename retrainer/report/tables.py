@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from leap.predictor.features.history import STATISTICS
-from leap.retrainer.evaluation.lookup_table import Scores, scores
+from leap.predictor.models.accuracy import Accuracy, accuracy
 from leap.retrainer.report.first_choice import choices
 from leap.retrainer.report.subject import Subject, observations
 
@@ -143,10 +143,10 @@ def _why(subject: Subject, place: "np.ndarray[tuple[int], np.dtype[np.intp]]") -
     return "; ".join(reasons) or "no plain reason"
 
 
-def _scores(rows: pd.DataFrame, column: str) -> Scores | None:
-    return scores(rows[column].to_numpy(dtype=np.float64), rows["measured"].to_numpy(dtype=np.float64))
+def _scores(rows: pd.DataFrame, column: str) -> Accuracy | None:
+    return accuracy(rows[column].to_numpy(dtype=np.float64), rows["measured"].to_numpy(dtype=np.float64))
 
 
-def _cells(found: Scores) -> tuple[str, ...]:
+def _cells(found: Accuracy) -> tuple[str, ...]:
     numbers = (found.w20, found.w10, found.w5, found.mdape)
     return f"{found.n:,}", *(f"{value:.1f}" for value in numbers), f"{found.ratio:.3f}"

@@ -250,15 +250,13 @@ def _weighed(flags: Iterable[tuple[bool, float]]) -> float | None:
 
 
 def _accuracy(scored: list[_Attempt]) -> Accuracy | None:
-    if not scored:
-        return None
-    predicted, measured = np.array([(one.bounds[0], one.measured) for one in scored]).T
+    predicted, measured = np.array([(one.bounds[0], one.measured) for one in scored]).reshape(-1, 2).T
     return accuracy(predicted, measured)
 
 
 def _w20(scored: list[_Attempt]) -> float:
     found = _accuracy(scored)
-    return round(found.w20, 1) if found else math.nan
+    return found.w20 if found else math.nan
 
 
 def _by(scored: list[_Attempt], names: list[str]) -> tuple[tuple[str, int, float], ...]:

@@ -6,7 +6,6 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from leap.predictor.models.accuracy import Accuracy, accuracy
 from leap.streams.simulator import marginals as m
 from leap.streams.simulator.ceilings import Known
 from leap.streams.simulator.events import joined
@@ -56,8 +55,8 @@ class Description(msgspec.Struct, frozen=True):
     submissions: int
     marginals: tuple[Marginal, ...]
     hardware: dict[str, tuple[float, float, float]]
-    label_noise: Accuracy
-    reachable: Accuracy
+    label_noise: m.FleetAccuracy
+    reachable: m.FleetAccuracy
     known_family: float
 
 
@@ -91,8 +90,8 @@ def describe(fleet: Fleet, days: Iterable[int]) -> Description:
         submissions=submissions,
         marginals=_marginals(attempts, spread, submissions / len(parts), len(fleet.types)),
         hardware={fleet.hardware[one]: (100 * float(share[one]), *values) for one, values in spread.items()},
-        label_noise=accuracy(truth, attempts.measured[settled]),
-        reachable=accuracy(reachable, attempts.measured[settled]),
+        label_noise=m.fleet_accuracy(truth, attempts.measured[settled]),
+        reachable=m.fleet_accuracy(reachable, attempts.measured[settled]),
         known_family=float(100 * np.concatenate(known)[settled].mean()),
     )
 

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
-from leap.predictor.models.accuracy import Accuracy, accuracy
+from leap.predictor.models.accuracy import Accuracy, accuracy, within
 from leap.streams.simulator import constants as c
 from leap.streams.simulator.job_families import Bools
 from leap.streams.simulator.model_types import Floats, Ints
@@ -82,13 +83,27 @@ def wide_keys(attempts: Attempts) -> float:
     return float(100 * count[quantile(0.9) > 1.5 * quantile(0.1)].sum() / count.sum())
 
 
+class FleetAccuracy(Accuracy, frozen=True, kw_only=True):
+    """Accuracy with the share within 15%, which the published statistics name too."""
+
+    w15: float
+
+
+def fleet_accuracy(predicted: Floats, measured: Floats) -> FleetAccuracy:
+    """Accuracy of (n,) predictions in samples/s, at least one."""
+    scores = accuracy(predicted, measured)
+    assert scores is not None
+    w15 = round(100.0 * float(within(predicted, measured, 15).mean()), 1)
+    return FleetAccuracy(**msgspec.structs.asdict(scores), w15=w15)
+
+
 @dataclass(frozen=True)
 class Table:
     """The lookup table on the attempts of one window: how many it covers (percent), of how many types, how well."""
 
     coverage: float
     model_types: int
-    accuracy: Accuracy
+    accuracy: FleetAccuracy
 
 
 def lookup_table(attempts: Attempts) -> Table:
@@ -112,5 +127,5 @@ def lookup_table(attempts: Attempts) -> Table:
     return Table(
         coverage=float(100 * covered.mean()),
         model_types=len(np.unique(now.model_type[covered])),
-        accuracy=accuracy(mean[found[covered]], now.measured[covered]),
+        accuracy=fleet_accuracy(mean[found[covered]], now.measured[covered]),
     )

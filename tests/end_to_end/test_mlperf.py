@@ -21,8 +21,8 @@ import pytest
 
 from leap.predictor.artifacts.open import open_store
 from leap.predictor.features.job_family import family
+from leap.predictor.models.accuracy import accuracy
 from leap.retrainer.dataset.partitions import Partitions
-from leap.retrainer.evaluation.lookup_table import scores
 from leap.retrainer.night import connectors as edges
 from leap.retrainer.night.pipeline import Night, Plan
 from leap.schemas.backfill.mapping import load_mapping
@@ -232,9 +232,9 @@ def test_mlperf_end_to_end(topics: Settings, jobs: list[Job], tmp_path: Path) ->
         "seconds_to_drain": round(drained, 1),
         "night": NIGHT.isoformat(),
         "recipe": report.champion,
-        "all": scores(predicted, measured),
-        "seen": scores(predicted[seen], measured[seen]),
-        "unseen": scores(predicted[~seen], measured[~seen]),
+        "all": accuracy(predicted, measured),
+        "seen": accuracy(predicted[seen], measured[seen]),
+        "unseen": accuracy(predicted[~seen], measured[~seen]),
     }
     print(json.dumps(result, default=lambda found: {name: getattr(found, name) for name in found.__struct_fields__}))
     assert not np.isnan(predicted).any(), "an estimate for every attempt"

@@ -16,6 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from leap.predictor.features.history import SECONDS_PER_DAY
+from leap.predictor.models.accuracy import within
 from leap.predictor.models.serving import Prediction
 from leap.retrainer.ablation.candidate import Context
 from leap.retrainer.ablation.candidates import FAMILIES
@@ -235,9 +236,9 @@ def test_losses_are_those_of_the_attempts_that_were_taken_away(problem: Problem,
     loss, _ = losses(results, tmp_path)
     of_kind = held_out.rows["model_type"].to_numpy() == kind
     mean = results[0].predicted(tmp_path)["mean"]
-    within = np.abs(np.exp(mean - held_out.y) - 1)[of_kind] <= 0.2
+    hit = within(np.exp(mean), np.exp(held_out.y), 20)[of_kind]
     # Without an attempt of its model type the chain says 1 sample/s.
-    expected = (of_kind.sum(), round(100 * within.mean(), 1), 0.0, 0.0)
+    expected = (of_kind.sum(), round(100 * hit.mean(), 1), 0.0, 0.0)
     assert (loss.attempts, loss.w20_with, loss.w20_without, loss.coverage) == expected
     assert loss.low < loss.w20_with < loss.high
 
@@ -248,7 +249,7 @@ def test_losses_are_those_of_the_attempts_that_were_taken_away(problem: Problem,
     new = np.array([tuple(summary) not in old and max(summary) > -1 for summary in asked])
     assert new[of_kind].any()
     found = next(one for one in handovers(results, tmp_path, "chain") if one.without)
-    by_other = np.abs(np.expm1(results[3].predicted(tmp_path)["mean"] - held_out.y))[new] <= 0.2
+    by_other = within(np.exp(results[3].predicted(tmp_path)["mean"]), np.exp(held_out.y), 20)[new]
     assert (found.other, found.attempts) == ("step-1", new.sum())
     assert found.w20_new == 0.0 and found.w20_new_by_other == pytest.approx(100 * by_other.mean(), abs=0.05)
     assert found.gain == pytest.approx(100 * by_other.sum() / len(new), abs=0.005)

@@ -13,11 +13,11 @@ from leap.predictor.artifacts.store import Pointer
 from leap.predictor.features.batch import Floats
 from leap.predictor.features.history import Imputation
 from leap.predictor.features.target_encoding import TargetEncoder
+from leap.predictor.models.accuracy import accuracy
 from leap.predictor.models.conformal import Interval
 from leap.predictor.models.serving import StructuredModel
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.dataset.training_set import TrainingSet
-from leap.retrainer.evaluation.lookup_table import scores
 from leap.retrainer.night.model_selection import Comparison, RecipeResult
 from leap.retrainer.night.pipeline import Night, Plan, Report
 from leap.retrainer.night.promotion_gate import Decision, decide
@@ -44,7 +44,7 @@ def decided(
     chain: Floats | None = None,
 ) -> Decision:
     predicted, kept = right(new), np.arange(len(MEASURED)) % (len(MEASURED) // size) == 0
-    row = RecipeResult("boosted", 1.0, all=scores(predicted[kept], MEASURED[kept]))
+    row = RecipeResult("boosted", 1.0, all=accuracy(predicted[kept], MEASURED[kept]))
     made = Comparison(
         vocabulary=TargetEncoder(),
         imputed=Imputation(),

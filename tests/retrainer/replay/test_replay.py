@@ -17,9 +17,9 @@ from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
 
 from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.models.accuracy import Accuracy
 from leap.retrainer.cli.replay import as_text
 from leap.retrainer.cli.replay import replay as replay_command
-from leap.retrainer.evaluation.lookup_table import Scores
 from leap.retrainer.replay.replay import LINES, Line, OtherReplay, State, read_lines, read_state, replay, routers
 from leap.retrainer.replay.summary import Summary, read_frame, summarise
 from leap.schemas.codec import decode, encode
@@ -287,7 +287,7 @@ def test_summary_by_hand() -> None:
     state = State(what=("", "s", "e", "v", "w"), submissions=3, seconds=2.0)
     found = summarise(state, frame)
     one = found.sides[0]
-    assert one.all == Scores(n=2, w20=50.0, w10=50.0, w5=50.0, mdape=15.0, ratio=1.15)
+    assert one.all == Accuracy(n=2, w20=50.0, w10=50.0, w5=50.0, mdape=15.0, ratio=1.15)
     assert one.known is not None and one.known.n == 1
     assert one.first_seen is not None and one.first_seen.w20 == 0.0
     assert (one.outcomes, one.finished) == ({"ranked": 2, "switched off": 1}, 2)

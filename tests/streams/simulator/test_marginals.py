@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from leap.predictor.models.accuracy import accuracy
 from leap.streams.cli.simulator import app
 from leap.streams.simulator import constants as calibration
 from leap.streams.simulator import marginals
@@ -101,16 +100,14 @@ def test_lookup_table_is_the_mean_of_busy_keys_of_the_window_before() -> None:
     table = attempts([0] * (len(before) + 1) + [1] * 4, before + rare + now, [8] * len(before) + [9] + [8, 8, 8, 9])
     found = marginals.lookup_table(table)
     assert (found.coverage, found.model_types) == (75.0, 1)
-    assert found.accuracy.w5 == pytest.approx(200 / 3)  # 2.0 for 2.0 and 2.1, not for 2.5
+    assert found.accuracy.w5 == 66.7  # 2.0 for 2.0 and 2.1, not for 2.5
     with pytest.raises(ValueError, match="too small a fleet"):
         marginals.lookup_table(attempts([0, 1], [1.0, 1.0], [1, 2]))
 
 
-def test_accuracy_counts_the_edges() -> None:
-    scores = accuracy(np.array([1.0, 1.05, 1.1, 1.2, 2.0]), np.ones(5))
-    assert (scores.w5, scores.w10, scores.w20) == pytest.approx((40, 60, 80))
-    assert scores.mdape == pytest.approx(10)
-    assert scores.ratio == pytest.approx(1.1)
+def test_accuracy_with_the_share_within_15_percent() -> None:
+    scores = marginals.fleet_accuracy(np.array([1.0, 1.1, 1.15, 1.2, 2.0]), np.ones(5))
+    assert (scores.w10, scores.w15, scores.w20) == (40, 60, 80)
 
 
 def test_table_and_figures(published: Description, tmp_path: Path) -> None:
