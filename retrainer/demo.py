@@ -20,8 +20,9 @@ from leap.predictor.models.accuracy import accuracy
 from leap.retrainer.dataset.feature_table import frame, log_target
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.evaluation.lookup_table import LookupTable
-from leap.retrainer.night import connectors as edges
-from leap.retrainer.night.pipeline import Night, Plan, Report
+from leap.retrainer.night import connectors
+from leap.retrainer.night.pipeline import Night
+from leap.retrainer.night.plan import Plan, Report
 from leap.schemas.codec import decode
 from leap.schemas.events import (
     SUCCEEDED,
@@ -183,9 +184,9 @@ class Demo:
             partitions,
             LocalStore(Path(settings.artifacts)),
             load_catalog(),
-            absorb=edges.ingest_attempts(settings, partitions),
-            snapshot=edges.snapshot(settings, THROUGHPUT, partitions.files),
-            announce=edges.announce(settings),
+            ingest=connectors.ingest_attempts(settings, partitions),
+            snapshot=connectors.snapshot(settings, THROUGHPUT, partitions.files),
+            announce=connectors.announce(settings),
         )
         with self._step("night run"):
             report = night.run(Plan(night=datetime.now(UTC).date(), window_days=HISTORY_DAYS))

@@ -7,7 +7,8 @@ import numpy as np
 
 from leap.predictor.artifacts.local_store import LocalStore
 from leap.retrainer.dataset.partitions import Partitions
-from leap.retrainer.night.pipeline import Night, Plan, Report
+from leap.retrainer.night.pipeline import Night
+from leap.retrainer.night.plan import Plan, Report
 from leap.schemas.events import JobAttempt
 from tests.builders import CATALOG, MIDNIGHT, MODEL, attempt, submission
 
@@ -41,5 +42,5 @@ def night_over(
 ) -> tuple[LocalStore, Report]:
     """Run a night over attempts; returns the store and the report."""
     partitions, store = Partitions(root / "partitions"), LocalStore(root / "artifacts")
-    partitions.absorb(attempts)
+    partitions.ingest(attempts)
     return store, Night(partitions, store, CATALOG).run(Plan(night=night, recipes=(recipe,)))

@@ -121,7 +121,7 @@ def night(
 ) -> None:
     """One night over 30 days of the simulated fleet, with 250,000 families in the store and a writer that goes on."""
     from leap.retrainer.bench import night as night_bench
-    from leap.retrainer.night.pipeline import DEFAULT_RECIPES
+    from leap.retrainer.night.plan import DEFAULT_RECIPES
 
     with _services() as settings, _folder() as folder:
         _show(night_bench.bench(settings, rows, known(recipe or DEFAULT_RECIPES), jobs, folder), as_json)
@@ -136,7 +136,7 @@ def nights(
 ) -> None:
     """Whole nights over the simulated fleet, as production would have run them: w20 of each."""
     from leap.retrainer.bench.night_series import walk
-    from leap.retrainer.night.pipeline import DEFAULT_RECIPES
+    from leap.retrainer.night.plan import DEFAULT_RECIPES
     from leap.streams.runtime.logs import configure
 
     configure(logging.WARNING)

@@ -61,8 +61,8 @@ def train(recipe: str, folder: Path) -> Trained:
     """Train on some days of a fleet and put the artifact into production under `folder`."""
     fleet = Fleet(FleetConfig(days=DAYS, attempts_per_day=ATTEMPTS_A_DAY))
     rows = normalise(pd.concat([pd.DataFrame(fleet.day(day).attempts()) for day in range(DAYS - 1)]))
-    twin = PointInTimeStatistics(rows, log_target(rows, THROUGHPUT))
-    data = build_training_set(rows, HardwareTable(fleet.catalog), twin, THROUGHPUT)
+    statistics = PointInTimeStatistics(rows, log_target(rows, THROUGHPUT))
+    data = build_training_set(rows, HardwareTable(fleet.catalog), statistics, THROUGHPUT)
     vocabulary, imputed = vocabulary_of(data), imputed_of(data)
     features, names = data.matrix(vocabulary, imputed), matrix.names(vocabulary)
     training = RECIPES[recipe](1)
@@ -92,7 +92,7 @@ def train(recipe: str, folder: Path) -> Trained:
 
     def write_files(draft: Path) -> None:
         training.save(draft)
-        twin.snapshot(int(data.submitted_day.max())).save(draft)
+        statistics.snapshot(int(data.submitted_day.max())).save(draft)
 
     store = LocalStore(folder)
     version = artifacts.write(folder / THROUGHPUT, manifest, fleet.catalog, write_files).name

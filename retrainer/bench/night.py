@@ -23,8 +23,9 @@ from leap.retrainer.bench.resource_meter import end_with_parent
 from leap.retrainer.dataset.feature_table import log_target, normalise
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.dataset.statistics_array import MAX_FAMILIES, Difference
-from leap.retrainer.night import connectors as edges
-from leap.retrainer.night.pipeline import Night, Plan, Report
+from leap.retrainer.night import connectors
+from leap.retrainer.night.pipeline import Night
+from leap.retrainer.night.plan import Plan, Report
 from leap.schemas.codec import MAX_DECODED_BYTES, decode, encode
 from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobAttempt, JobCompleted, JobSubmitted
 from leap.schemas.hardware import load_catalog
@@ -128,15 +129,15 @@ def _night(task: _Task) -> tuple[Report, float, float, float]:
     configure(logging.WARNING)  # standard output is for the figures
     partitions = Partitions(task.folder / "partitions")
 
-    def absorb() -> list[date]:
-        return partitions.absorb(decode(message, JobAttempt, MAX_DECODED_BYTES) for message in task.messages)
+    def ingest() -> list[date]:
+        return partitions.ingest(decode(message, JobAttempt, MAX_DECODED_BYTES) for message in task.messages)
 
     night = Night(
         partitions,
         LocalStore(task.folder / "artifacts"),
         load_catalog(),
-        absorb=absorb,
-        snapshot=edges.snapshot(task.settings, THROUGHPUT, partitions.files),
+        ingest=ingest,
+        snapshot=connectors.snapshot(task.settings, THROUGHPUT, partitions.files),
     )
     started, before = time.monotonic(), sum(os.times()[:4])
     report = night.run(task.plan)

@@ -12,7 +12,8 @@ import pandas as pd
 from leap.predictor.artifacts.local_store import LocalStore
 from leap.retrainer.dataset.feature_table import normalise
 from leap.retrainer.dataset.partitions import Partitions
-from leap.retrainer.night.pipeline import Night, Plan, Report
+from leap.retrainer.night.pipeline import Night
+from leap.retrainer.night.plan import Plan, Report
 from leap.streams.simulator.fleet import Fleet, FleetConfig
 
 WINDOW_DAYS = 30

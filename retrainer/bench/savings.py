@@ -20,7 +20,8 @@ from leap.predictor.artifacts.local_store import LocalStore
 from leap.predictor.features.batch import Floats
 from leap.retrainer.dataset.feature_table import jobs, normalise
 from leap.retrainer.dataset.partitions import Partitions
-from leap.retrainer.night.pipeline import Night, Plan
+from leap.retrainer.night.pipeline import Night
+from leap.retrainer.night.plan import Plan
 from leap.retrainer.savings.estimate import Saving, saving
 from leap.schemas.events import THROUGHPUT
 from leap.streams.simulator import constants as calibration

@@ -19,7 +19,7 @@ from leap.predictor.cli.errors import fail, in_words
 
 if TYPE_CHECKING:
     from leap.retrainer.dataset.partitions import Partitions
-    from leap.retrainer.night.pipeline import Plan, Report
+    from leap.retrainer.night.plan import Plan, Report
     from leap.streams.runtime.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -57,7 +57,7 @@ def retrain(
     """Train on the window before the night, publish the champion, move production if it is good enough."""
     from leap.retrainer.dataset.partitions import Partitions
     from leap.retrainer.night.joblib_backend import joblib_backend
-    from leap.retrainer.night.pipeline import DEFAULT_RECIPES, Plan, report_name
+    from leap.retrainer.night.plan import DEFAULT_RECIPES, Plan, report_name
     from leap.retrainer.night.schedule import night_lock, run_daily
     from leap.retrainer.storage.lease import Busy
     from leap.streams.cli.common import read_settings
@@ -136,7 +136,7 @@ def _run(settings: "Settings", partitions: "Partitions", plan: "Plan", offline: 
     """One night over the configured places."""
     from leap.predictor.artifacts.open import open_store
     from leap.predictor.artifacts.signing import SigningKey
-    from leap.retrainer.night import connectors as edges
+    from leap.retrainer.night import connectors
     from leap.retrainer.night.pipeline import Night
     from leap.schemas.hardware import load_catalog
 
@@ -145,10 +145,10 @@ def _run(settings: "Settings", partitions: "Partitions", plan: "Plan", offline: 
         partitions,
         open_store(settings.artifacts, trusted_keys=settings.trusted_keys),
         load_catalog(Path(settings.catalog) if settings.catalog else None),
-        absorb=list if offline else edges.ingest_attempts(settings, partitions),
-        # Redis knows the present only: a night of the past takes the statistics of its own day from the twin.
-        snapshot=edges.snapshot(settings, plan.target, partitions.files) if today and not offline else None,
-        announce=(lambda event: None) if offline else edges.announce(settings),
+        ingest=list if offline else connectors.ingest_attempts(settings, partitions),
+        # Redis knows the present only: a run for a past date takes the statistics of that day from the partitions.
+        snapshot=connectors.snapshot(settings, plan.target, partitions.files) if today and not offline else None,
+        announce=(lambda event: None) if offline else connectors.announce(settings),
         key=SigningKey(Path(settings.signing_key)) if settings.signing_key else None,
     )
     return night.run(plan)

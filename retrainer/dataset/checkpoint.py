@@ -1,4 +1,4 @@
-"""Statistics of what finished before a window, carried from night to night.
+"""Checkpoint of the statistics of what finished before a window, carried from one nightly run to the next.
 
 A window moves on by a day a night: the day that leaves it is merged into the statistics that the night before
 kept. So history outlives the partitions, and a night reads little more than its window.
@@ -9,7 +9,7 @@ from io import BytesIO
 
 import numpy as np
 
-from leap.retrainer.dataset import statistics_array as states
+from leap.retrainer.dataset import statistics_array
 from leap.retrainer.dataset.feature_table import MEASURED, log_target
 from leap.retrainer.dataset.partitions import Partitions, day_number, day_of
 from leap.retrainer.dataset.point_in_time import REQUIRED_COLUMNS, observations
@@ -39,7 +39,7 @@ class StatisticsCheckpoint:
         reach, records = self._newest(first, present)
         for day in sorted(day for day in present if day >= reach):
             rows = self._partitions.read([day], columns=[*REQUIRED_COLUMNS, MEASURED + self._target])
-            records = states.merged([records, observations(rows, log_target(rows, self._target))])
+            records = statistics_array.merged([records, observations(rows, log_target(rows, self._target))])
         if reach != first and len(records):
             self._write(first, records, present)
         return records
@@ -51,7 +51,7 @@ class StatisticsCheckpoint:
             records, made_of = self._read(name)
             if {other: size for other, size in present.items() if kept[0][0] <= other < day}.items() <= made_of.items():
                 return day, records
-        return date.min, states.NONE
+        return date.min, statistics_array.NONE
 
     def _kept(self, window: object) -> list[tuple[date, str]]:
         """Days and names of the files, in order."""

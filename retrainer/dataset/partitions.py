@@ -75,7 +75,7 @@ class Partitions:
             written.append(day)
         return written
 
-    def absorb(self, attempts: Iterable[JobAttempt]) -> list[date]:
+    def ingest(self, attempts: Iterable[JobAttempt]) -> list[date]:
         """`merge` of joined attempts."""
         return self.merge(frame(attempts))
 

@@ -1,4 +1,4 @@
-"""The offline twin of the running statistics: what a snapshot held at the end of each day.
+"""Point-in-time recomputation of the running statistics: what a snapshot held at the end of each day.
 
 A training row must see what serving would have seen: the snapshot published before its launch, that is all
 that finished by the end of the day before, and not a running value that already holds its own day.
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from leap.predictor.features.batch import Floats
 from leap.predictor.features.history import KINDS, SECONDS_PER_DAY, STATISTICS, Statistics
 from leap.predictor.history.snapshot import Hashes, Snapshot
-from leap.retrainer.dataset import statistics_array as states
+from leap.retrainer.dataset import statistics_array
 from leap.retrainer.dataset.statistics_array import Records
 
 Ints = NDArray[np.int64]
@@ -21,7 +21,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "family_hardware": ("family", "hardware_type"),
     "model_type": ("model_type",),
 }
-#: Columns that the twin needs, beside the target.
+#: Columns that the statistics are made of, beside the target.
 REQUIRED_COLUMNS: tuple[str, ...] = ("family", "hardware_type", "model_type", "finished_at")
 
 
@@ -38,62 +38,64 @@ class PointInTimeStatistics:
         Statistics of what finished before the first of them.
     """
 
-    def __init__(self, rows: pd.DataFrame, y: Floats, before: Records = states.NONE) -> None:
-        records, last = states.cumulative_merge(np.concatenate([before, observations(rows, y)]))
+    def __init__(self, rows: pd.DataFrame, y: Floats, before: Records = statistics_array.NONE) -> None:
+        records, last = statistics_array.cumulative_merge(np.concatenate([before, observations(rows, y)]))
         day = _day(records["last_at"])
         ends = last | np.r_[day[1:] != day[:-1], last[-1:]]
         self._records, day = records[ends], day[ends]
         self._keys, code = np.unique(self._records["key"], return_inverse=True)
         self._first_day = int(day.min()) if len(day) else 0
         self._days = int(day.max()) - self._first_day + 1 if len(day) else 1
-        self._place: Ints = code.astype(np.int64) * self._days + (day - self._first_day)
-        self._statistics = states.statistics(self._records)
+        self._key_day: Ints = code.astype(np.int64) * self._days + (day - self._first_day)
+        self._statistics = statistics_array.statistics(self._records)
 
     def at_launch(self, rows: pd.DataFrame) -> dict[str, Statistics]:
         """Kind to (n, 5) statistics as known when each row was submitted; NaN is no history."""
         yesterday = _day(rows["submitted_at"].to_numpy(float)) - 1
-        found = {}
+        history = {}
         for kind in KINDS:
-            place = self._find(_hashes(rows, kind), yesterday)
-            found[kind] = np.full((len(rows), len(STATISTICS)), np.nan, dtype=np.float32)
-            found[kind][place >= 0] = self._statistics[place[place >= 0]]
-        return found
+            position = self._find(_hashes(rows, kind), yesterday)
+            history[kind] = np.full((len(rows), len(STATISTICS)), np.nan, dtype=np.float32)
+            history[kind][position >= 0] = self._statistics[position[position >= 0]]
+        return history
 
     def records(self, day: int) -> Records:
         """Statistics at the end of `day` (days since the epoch)."""
-        place = self._find(self._keys, np.full(len(self._keys), day))
-        found: Records = self._records[place[place >= 0]]
-        return found
+        position = self._find(self._keys, np.full(len(self._keys), day))
+        records: Records = self._records[position[position >= 0]]
+        return records
 
     def snapshot(self, day: int) -> Snapshot:
         """The snapshot at the end of `day` (days since the epoch)."""
-        return states.snapshot(self.records(day))
+        return statistics_array.snapshot(self.records(day))
 
     def _find(self, keys: Hashes, day: Ints) -> Ints:
         """(n,) position of the record of a key at the end of a day; -1 where there is none."""
-        if not len(self._place):
+        if not len(self._key_day):
             return np.full(len(keys), -1)
         code = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         wanted = code * self._days + np.minimum(day - self._first_day, self._days - 1)
-        found = np.searchsorted(self._place, wanted, side="right") - 1
-        known = (self._keys[code] == keys) & (day >= self._first_day) & (found >= 0)
-        known &= self._place[np.maximum(found, 0)] // self._days == code
-        return np.where(known, found, -1)
+        position = np.searchsorted(self._key_day, wanted, side="right") - 1
+        known = (self._keys[code] == keys) & (day >= self._first_day) & (position >= 0)
+        known &= self._key_day[np.maximum(position, 0)] // self._days == code
+        return np.where(known, position, -1)
 
 
 def observations(rows: pd.DataFrame, y: Floats) -> Records:
     """One record an attempt with a target and key."""
     usable = ~np.isnan(y)
     rows, y = rows[usable], y[usable]
-    at = rows["finished_at"].to_numpy(float)
+    finished_at = rows["finished_at"].to_numpy(float)
     family = _hashes(rows, "family")
     of_family = {"family": family, "family_hardware": family, "model_type": np.zeros_like(family)}
-    return np.concatenate([states.observed(_hashes(rows, kind), of_family[kind], y, at) for kind in KINDS])
+    return np.concatenate(
+        [statistics_array.observed(_hashes(rows, kind), of_family[kind], y, finished_at) for kind in KINDS]
+    )
 
 
-def _day(at: Floats) -> Ints:
-    return np.floor(at / SECONDS_PER_DAY).astype(np.int64)
+def _day(time: Floats) -> Ints:
+    return np.floor(time / SECONDS_PER_DAY).astype(np.int64)
 
 
 def _hashes(rows: pd.DataFrame, kind: str) -> Hashes:
-    return states.hashes(kind, *(rows[name] for name in COLUMNS[kind]))
+    return statistics_array.hashes(kind, *(rows[name] for name in COLUMNS[kind]))

@@ -69,10 +69,10 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     largest: float
 
 
-def observed(key: Hashes, family: Hashes, y: Floats, at: Floats) -> Records:
+def observed(key: Hashes, family: Hashes, y: Floats, time: Floats) -> Records:
     """One record an observation."""
     records = np.empty(len(key), STATISTICS_DTYPE)
-    for name, column in zip(STATISTICS_DTYPE.names or (), (key, family, 1.0, y, 0.0, y, at), strict=True):
+    for name, column in zip(STATISTICS_DTYPE.names or (), (key, family, 1.0, y, 0.0, y, time), strict=True):
         records[name] = column
     return records
 
@@ -162,9 +162,9 @@ def hashes(kind: str, *columns: "pd.Series[str]") -> Hashes:
 
 def _at(records: Records, keys: Hashes) -> Records:
     """Records of sorted keys; of no observations where there is none."""
-    found = np.zeros(len(keys), STATISTICS_DTYPE)
-    found[np.searchsorted(keys, records["key"])] = records
-    return found
+    aligned = np.zeros(len(keys), STATISTICS_DTYPE)
+    aligned[np.searchsorted(keys, records["key"])] = records
+    return aligned
 
 
 def _from_start(values: Floats, starts: NDArray[np.intp], code: NDArray[np.intp]) -> Floats:

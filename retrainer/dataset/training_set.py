@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from leap.predictor.artifacts.manifest import Range
 from leap.predictor.features import architecture, configuration, matrix, ratios
 from leap.predictor.features.batch import Floats, HardwareTable, Rows
-from leap.predictor.features.history import SECONDS_PER_DAY, Imputation, Statistics
+from leap.predictor.features.history import SECONDS_PER_DAY, Imputation
 from leap.predictor.features.matrix import CandidateRows, Matrix
 from leap.predictor.features.target_encoding import TargetEncoder, fit
 from leap.predictor.models.structured.model import rows_of
@@ -57,9 +57,9 @@ class TrainingSet:
         """The attempts of a (n,) mask."""
         rows = np.flatnonzero(kept)
         pairs = self.pairs
-        found = {kind: statistics[rows] for kind, statistics in pairs.found.items()}
+        history = {kind: statistics[rows] for kind, statistics in pairs.found.items()}
         taken = CandidateRows(
-            pairs.jobs.take(rows), pairs.table, np.arange(len(rows)), pairs.hardware_type[rows], found
+            pairs.jobs.take(rows), pairs.table, np.arange(len(rows)), pairs.hardware_type[rows], history
         )
         return TrainingSet(self.rows.iloc[rows].reset_index(drop=True), taken, self.y[rows])
 
@@ -69,14 +69,14 @@ class TrainingSet:
 
 
 def build_training_set(
-    rows: pd.DataFrame, table: HardwareTable, twin: PointInTimeStatistics, target: str
+    rows: pd.DataFrame, table: HardwareTable, statistics: PointInTimeStatistics, target: str
 ) -> TrainingSet:
     """Rows without a positive target are dropped; nothing is clipped."""
     y = log_target(rows, target)
     rows = rows[~np.isnan(y)].sort_values(["submitted_at", "attempt_id"], kind="stable").reset_index(drop=True)
-    found: dict[str, Statistics] = twin.at_launch(rows)
+    history = statistics.at_launch(rows)
     position = np.arange(len(rows))
-    pairs = CandidateRows(jobs(rows), table, position, rows["hardware_type"].to_numpy(dtype=object), found)
+    pairs = CandidateRows(jobs(rows), table, position, rows["hardware_type"].to_numpy(dtype=object), history)
     return TrainingSet(rows, pairs, log_target(rows, target))
 
 
@@ -92,9 +92,9 @@ def imputed_of(data: TrainingSet) -> Imputation:
 
 def ranges_of(features: Matrix, names: tuple[str, ...]) -> dict[str, Range]:
     """Least and greatest value of each ranged feature; of one that is always missing, a range that has no value."""
-    found = {}
+    ranges = {}
     for name in RANGED:
         column = features[:, names.index(name)]
         column = column[~np.isnan(column)]
-        found[name] = Range(low=float(column.min()), high=float(column.max())) if len(column) else _EMPTY
-    return found
+        ranges[name] = Range(low=float(column.min()), high=float(column.max())) if len(column) else _EMPTY
+    return ranges

@@ -7,7 +7,7 @@ import numpy as np
 import structlog
 
 from leap.predictor.history.snapshot import key_hash
-from leap.retrainer.dataset import statistics_array as states
+from leap.retrainer.dataset import statistics_array
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.dataset.statistics_array import StatisticsSnapshot
 from leap.retrainer.storage.files import Files
@@ -49,7 +49,7 @@ def ingest_attempts(settings: Settings, partitions: Partitions) -> Callable[[], 
                     attempts.append(decode(message.value, JobAttempt, MAX_DECODED_BYTES))
                 except Rejected as rejected:
                     dead_letters.add(message, str(rejected))
-            written.update(partitions.absorb(attempts))
+            written.update(partitions.ingest(attempts))
             log.info("attempts merged", attempts=len(attempts), days=len(written))
 
         topic = settings.topic(ATTEMPTS)
@@ -68,11 +68,11 @@ def snapshot(settings: Settings, target: str, files: Files) -> Callable[[], Stat
 
     def run() -> StatisticsSnapshot:
         store = HistoryStore(connect(settings.redis_url), settings.redis_prefix)
-        parts = [states.NONE]
+        parts = [statistics_array.NONE]
         fences: dict[str, int] = {}
         for bucket in store.buckets(target):
             rows = [(key_hash(*key), _family(key), *found) for key, found in bucket.statistics.items()]
-            parts.append(np.array(rows, states.STATISTICS_DTYPE))
+            parts.append(np.array(rows, statistics_array.STATISTICS_DTYPE))
             fences |= {source: max(offset, fences.get(source, -1)) for source, offset in bucket.fences.items()}
         data, count = pack(store, (target,))
         name = f"history/{target}-{datetime.now(UTC).date()}.gz"

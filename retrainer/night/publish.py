@@ -26,6 +26,7 @@ from leap.retrainer.dataset.partitions import day_number
 from leap.retrainer.dataset.training_set import TrainingSet
 from leap.retrainer.night.model_selection import Comparison
 from leap.retrainer.night.window import Window
+from leap.schemas.events import ArtifactPublished
 from leap.schemas.hardware import Catalog
 
 log = structlog.get_logger(__name__)
@@ -77,14 +78,14 @@ def write(about: Manifest, model: Path, window: Window, snapshot: Snapshot, cata
     ----------
     model
         Holds the files of the model's serving form. A structured model has a history of its own, of what it was
-        trained on: it takes in the held-out attempts, or a launch would not see the day before.
+        trained on: it takes in all later outcomes of the window, or a launch would not see the day before.
     """
 
     def write_files(draft: Path) -> None:
         loaded = load_model(model, len(about.features))
         if isinstance(loaded, StructuredModel):
             save_arrays(
-                draft, with_refreshed_history(loaded.structured, *attempts(window.training, window.held_out)).arrays()
+                draft, with_refreshed_history(loaded.structured, *attempts(window.training, window.unseen)).arrays()
             )
         else:
             copyfile(model / GRAPH_FILE, draft / GRAPH_FILE)
@@ -102,7 +103,7 @@ def attempts(*parts: TrainingSet) -> tuple[Rows, Floats]:
 
 @dataclass(frozen=True)
 class Production:
-    """What a night finds.
+    """Production as a nightly run finds it.
 
     Attributes
     ----------
@@ -110,17 +111,17 @@ class Production:
         Where production is; none before the first night.
     serving
         What serves; none if there is nothing, or nothing that this version can load.
-    before
-        What production was before this night: if the night is run again that is not what serves, which it made
-        itself and which knows the outcomes that it would be judged by.
-    rival
+    previous_version
+        Production before this run. On a rerun that is not the serving artifact: the first run published it, trained on
+        the held-out outcomes.
+    incumbent
         That artifact, which the new one has to equal.
     """
 
     pointer: Pointer | None
     serving: Artifact | None
-    before: str | None
-    rival: Artifact | None
+    previous_version: str | None
+    incumbent: Artifact | None
 
     @classmethod
     def of(cls, store: ArtifactStore, target: str, last: date) -> "Production":
@@ -154,18 +155,32 @@ def served(artifact: Artifact, held_out: TrainingSet) -> Floats:
     return np.where(held_out.submitted_day < since, np.nan, np.exp(mean))
 
 
-def move(store: ArtifactStore, target: str, version: str, reason: str, found: Production) -> None:
-    """Move production to `version` from where the night found it; the way back leads to before the night.
+def move(store: ArtifactStore, target: str, version: str, reason: str, production: Production) -> None:
+    """Move production to `version` from where the run found it; the way back leads to before the run.
 
     Raises
     ------
     PointerMoved
         If it is not there any more.
     """
-    moved = Pointer(version=version, previous=found.before, reason=reason, moved_at=datetime.now(UTC))
-    store.move(target, moved, found.pointer)
+    moved = Pointer(version=version, previous=production.previous_version, reason=reason, moved_at=datetime.now(UTC))
+    store.move(target, moved, production.pointer)
 
 
-def _metrics(found: Accuracy | None) -> dict[str, float]:
-    assert found is not None
-    return {name: float(getattr(found, name)) for name in ("n", "w20", "w10", "w5", "mdape", "ratio")}
+def _metrics(scores: Accuracy | None) -> dict[str, float]:
+    assert scores is not None
+    return {name: float(getattr(scores, name)) for name in ("n", "w20", "w10", "w5", "mdape", "ratio")}
+
+
+def announcement(
+    target: str, artifact: str, promoted: bool, reason: str, metrics: dict[str, float]
+) -> ArtifactPublished:
+    """The event that tells what was published."""
+    return ArtifactPublished(
+        target=target,
+        artifact=artifact,
+        promoted=promoted,
+        reason=reason[:512],
+        metrics={name: metrics[name] for name in ("w20", "w5", "mdape")},
+        published_at=datetime.now(UTC),
+    )

@@ -1,4 +1,4 @@
-"""Which rows a night learns from and which it is judged on, relative to its date."""
+"""Which rows a nightly run trains on and which it is judged on, relative to its date."""
 
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -31,7 +31,7 @@ class NothingToLearn(ValueError):
 
 @dataclass(frozen=True)
 class Window:
-    """Rows of one night.
+    """Rows of one nightly run.
 
     Attributes
     ----------
@@ -39,14 +39,14 @@ class Window:
         First day, and the day before the night.
     missing
         Days of the window without a partition.
-    doubts
+    anomalies
         Why its rows are not to be trusted, if they are not.
     training, held_out
         Attempts that had finished before the first held-out one could be launched, and those held out.
     unseen
         All that training did not see: the held-out, and those that were still running then.
-    twin
-        Offline statistics over everything that has finished.
+    statistics
+        Point-in-time statistics over everything that has finished.
     """
 
     first: date
@@ -56,7 +56,7 @@ class Window:
     training: TrainingSet
     held_out: TrainingSet
     unseen: TrainingSet
-    twin: PointInTimeStatistics
+    statistics: PointInTimeStatistics
 
 
 def open_window(
@@ -81,10 +81,12 @@ def open_window(
     wanted = [first + timedelta(days=offset) for offset in range(days)]
     missing = tuple(day for day in wanted if day not in present)
     rows = partitions.read(wanted)
-    twin = _twin(partitions, rows, first, night, target)
+    statistics = _statistics(partitions, rows, first, night, target)
     gaps = [day for day in missing if present and day > present[0]]
     reasons = window_anomalies(rows, log_target(rows, target), gaps, max_missing)
-    data = build_training_set(rows[rows["submitted_at"] >= day_number(first) * SECONDS_PER_DAY], table, twin, target)
+    data = build_training_set(
+        rows[rows["submitted_at"] >= day_number(first) * SECONDS_PER_DAY], table, statistics, target
+    )
     if len(data) < LEAST_ATTEMPTS:
         raise NothingToLearn(
             f"{len(data)} attempts with a positive {target} from {first} to {last}, where {LEAST_ATTEMPTS} are needed: "
@@ -93,10 +95,12 @@ def open_window(
         )
     training, held_out = _split(data, night)
     unseen = data.where(~training)
-    return Window(first, last, missing, reasons, data.where(training), data.where(held_out), unseen, twin)
+    return Window(first, last, missing, reasons, data.where(training), data.where(held_out), unseen, statistics)
 
 
-def _twin(partitions: Partitions, rows: pd.DataFrame, first: date, night: date, target: str) -> PointInTimeStatistics:
+def _statistics(
+    partitions: Partitions, rows: pd.DataFrame, first: date, night: date, target: str
+) -> PointInTimeStatistics:
     """What finished since midnight is in it too: no row sees that, but the store has it."""
     columns = [*REQUIRED_COLUMNS, MEASURED + target]
     today = partitions.read([night], columns=columns)

@@ -19,7 +19,7 @@ from leap.predictor.routing.provenance import basis
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.dataset.training_set import TrainingSet
 from leap.retrainer.evaluation.lookup_table import LookupTable
-from leap.retrainer.night.pipeline import Report, report_name
+from leap.retrainer.night.plan import Report, report_name
 from leap.retrainer.night.publish import attempts
 from leap.retrainer.night.window import open_window
 from leap.retrainer.replay.replay import read_state

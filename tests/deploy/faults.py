@@ -265,7 +265,7 @@ def night(stack: Stack) -> None:
         stack.fault(
             "LeapNightFails",
             lambda: None,
-            lambda: Partitions(partitions).absorb(past(days=12, a_day=30, start=start)),
+            lambda: Partitions(partitions).ingest(past(days=12, a_day=30, start=start)),
         )
     store = open_store(stack.environment("retrain")["LEAP_ARTIFACTS"])
     assert store.pointer(THROUGHPUT) is not None, "the night that was tried again has published"

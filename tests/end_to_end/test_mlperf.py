@@ -24,7 +24,8 @@ from leap.predictor.features.job_family import family
 from leap.predictor.models.accuracy import accuracy
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.night import connectors as edges
-from leap.retrainer.night.pipeline import Night, Plan
+from leap.retrainer.night.pipeline import Night
+from leap.retrainer.night.plan import Plan
 from leap.schemas.backfill.mapping import load_mapping
 from leap.schemas.codec import MAX_DECODED_BYTES, decode, encode
 from leap.schemas.events import THROUGHPUT, DeadLetter, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
@@ -194,7 +195,7 @@ def test_mlperf_end_to_end(topics: Settings, jobs: list[Job], tmp_path: Path) ->
         partitions = Partitions(Path(settings.partitions))
         night = Night(
             partitions, open_store(settings.artifacts), load_catalog(),
-            absorb=edges.ingest_attempts(settings, partitions),
+            ingest=edges.ingest_attempts(settings, partitions),
             announce=edges.announce(settings),
         )  # fmt: skip
         # Rounds lie months apart, and whatever its scores the night promotes.

@@ -57,7 +57,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = CliRunner().invoke
     arguments = ["bootstrap", "plan", "--hardware", "B200", "--jobs", "3"]
     assert "leap retrain" in run(main, arguments).stderr
-    Partitions(tmp_path / "partitions").absorb(past())
+    Partitions(tmp_path / "partitions").ingest(past())
     done = run(main, [*arguments, "--json"])
     assert done.exit_code == 0, done.stderr
     picks = msgspec.json.decode(done.stdout, type=list[Pick])

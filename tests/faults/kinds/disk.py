@@ -10,7 +10,8 @@ from pathlib import Path
 from leap.predictor.artifacts.local_store import LocalStore
 from leap.predictor.routing.router import Router
 from leap.retrainer.dataset.partitions import Partitions
-from leap.retrainer.night.pipeline import Night, Plan
+from leap.retrainer.night.pipeline import Night
+from leap.retrainer.night.plan import Plan
 from leap.schemas.events import THROUGHPUT
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG, submission
@@ -36,7 +37,7 @@ def full(scene: Scene) -> None:
     """A night on a full disk fails and changes nothing; the next one, on a disk with room, publishes."""
     scene.count()
     partitions = Partitions(scene.folder / "partitions")
-    partitions.absorb(past())
+    partitions.ingest(past())
     plan = Plan(night=NIGHT, recipes=("boosted",), margin=100.0)
     with small_disk(scene.folder / "disk") as disk:
         store = LocalStore(disk)

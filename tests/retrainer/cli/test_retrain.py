@@ -17,7 +17,7 @@ from tests.artifacts import NIGHT, past
 @pytest.fixture
 def partitions(tmp_path: Path) -> Partitions:
     made = Partitions(tmp_path / "partitions")
-    made.absorb(past())
+    made.ingest(past())
     return made
 
 

@@ -41,7 +41,7 @@ def test_history_outlives_the_partitions(tmp_path: Path) -> None:
     attempts = fleet(days=10)
     partitions = Partitions(tmp_path)
     for day in range(1, 10):
-        partitions.absorb(one for one in attempts if on(day - 1) <= one.completed.finished_at.date() < on(day))
+        partitions.ingest(one for one in attempts if on(day - 1) <= one.completed.finished_at.date() < on(day))
         assert_same(StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(day - 1)), before(attempts, on(day - 1)))
         partitions.prune(on(day - 1))
     assert len(partitions.days()) == 1
@@ -50,7 +50,7 @@ def test_history_outlives_the_partitions(tmp_path: Path) -> None:
 def test_a_night_reads_only_the_days_that_left_the_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = fleet(days=10)
     partitions = Partitions(tmp_path)
-    partitions.absorb(attempts)
+    partitions.ingest(attempts)
     StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(6))
     read: list[date] = []
     whole = partitions.read
@@ -68,25 +68,25 @@ def test_a_night_reads_only_the_days_that_left_the_window(tmp_path: Path, monkey
 def test_what_comes_weeks_late_is_counted(tmp_path: Path) -> None:
     attempts = fleet(days=10)
     partitions = Partitions(tmp_path)
-    partitions.absorb(attempts)
+    partitions.ingest(attempts)
     for day in (4, 5, 6):
         StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(day))
     late = attempt(submission("late", job_name="late", at=MIDNIGHT + timedelta(days=4)), "fast", 7.0)
-    partitions.absorb([late])
+    partitions.ingest([late])
     assert_same(StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(7)), before([*attempts, late], on(7)))
 
 
 def test_a_night_of_the_past_takes_what_was_known_then(tmp_path: Path) -> None:
     attempts = fleet(days=10)
     partitions = Partitions(tmp_path)
-    partitions.absorb(attempts)
+    partitions.ingest(attempts)
     for day in (8, 3, 5):
         assert_same(StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(day)), before(attempts, on(day)))
 
 
 def test_only_the_last_nights_are_kept(tmp_path: Path) -> None:
     partitions = Partitions(tmp_path)
-    partitions.absorb(fleet(days=12))
+    partitions.ingest(fleet(days=12))
     for day in range(1, 12):
         StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(day))
     assert len(list((tmp_path / "statistics" / THROUGHPUT).glob("*/*"))) == carried.KEPT
@@ -95,7 +95,7 @@ def test_only_the_last_nights_are_kept(tmp_path: Path) -> None:
 def test_shorter_windows_do_not_drive_out_what_longer_ones_need(tmp_path: Path) -> None:
     attempts = fleet(days=14)
     partitions = Partitions(tmp_path)
-    partitions.absorb(attempts)
+    partitions.ingest(attempts)
     StatisticsCheckpoint(partitions, THROUGHPUT, 30).before(on(3))
     partitions.prune(on(3))
     for day in range(5, 5 + 2 * carried.KEPT):
@@ -106,15 +106,15 @@ def test_shorter_windows_do_not_drive_out_what_longer_ones_need(tmp_path: Path) 
 def test_a_twin_on_top_of_what_is_carried_is_that_over_everything(tmp_path: Path) -> None:
     attempts = fleet(days=10)
     partitions = Partitions(tmp_path)
-    partitions.absorb(attempts)
+    partitions.ingest(attempts)
     rows = partitions.read(on(day) for day in range(6, 20))
     everything = partitions.read(partitions.days())
-    twin = PointInTimeStatistics(
+    statistics = PointInTimeStatistics(
         rows, log_target(rows, THROUGHPUT), StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(6))
     )
     whole = PointInTimeStatistics(everything, log_target(everything, THROUGHPUT))
     asked = rows[rows["submitted_at"] >= (MIDNIGHT + timedelta(days=6)).timestamp()]
-    for kind, found in twin.at_launch(asked).items():
+    for kind, found in statistics.at_launch(asked).items():
         np.testing.assert_allclose(found, whole.at_launch(asked)[kind], rtol=2e-5, equal_nan=True)
     last = int(MIDNIGHT.timestamp() // 86_400) + 9
-    assert_same(twin.records(last), whole.records(last))
+    assert_same(statistics.records(last), whole.records(last))

@@ -44,7 +44,7 @@ def attempts() -> list[JobAttempt]:
 def test_columns_of_the_table_equal_columns_of_the_events(tmp_path: Path) -> None:
     made = attempts()
     partitions = Partitions(tmp_path)
-    partitions.absorb(made)
+    partitions.ingest(made)
     stored = partitions.read(partitions.days()).set_index("attempt_id").loc[[one.attempt_id for one in made]]
     at_night, at_launch = jobs(stored.reset_index()), columns([one.submitted for one in made])
     for name in ("model_type", "family", "submitted_at", "numbers", "names", "architecture"):
@@ -55,8 +55,8 @@ def test_columns_of_the_table_equal_columns_of_the_events(tmp_path: Path) -> Non
 def test_features_at_night_equal_features_at_launch_bit_for_bit() -> None:
     made = attempts()
     rows = frame(made)
-    twin = PointInTimeStatistics(rows, log_target(rows, "throughput"))
-    data = build_training_set(rows, TABLE, twin, "throughput")
+    statistics = PointInTimeStatistics(rows, log_target(rows, "throughput"))
+    data = build_training_set(rows, TABLE, statistics, "throughput")
     vocabulary, imputed = vocabulary_of(data), imputed_of(data)
     at_night = data.matrix(vocabulary, imputed)
     by_id = {one.attempt_id: one for one in made}
@@ -64,7 +64,7 @@ def test_features_at_night_equal_features_at_launch_bit_for_bit() -> None:
         one = by_id[attempt_id]
         single = columns([one.submitted])
         day = int(one.submitted.submitted_at.timestamp() // 86_400)
-        found = twin.snapshot(day - 1).find(single, np.zeros(1, np.intp), [one.completed.hardware_type])
+        found = statistics.snapshot(day - 1).find(single, np.zeros(1, np.intp), [one.completed.hardware_type])
         at_launch = matrix.build(
             matrix.CandidateRows(single, TABLE, np.zeros(1, np.intp), strings([one.completed.hardware_type]), found),
             vocabulary,

@@ -55,16 +55,17 @@ def built() -> Fleets:
     asked = list({event.attempt_id: event for event in asked}.values())[: -(-ROWS // len(TYPES))]
     learned = build_training_set(past, table, PointInTimeStatistics(past, log_target(past, THROUGHPUT)), THROUGHPUT)
     vocabulary, imputed = vocabulary_of(learned), imputed_of(learned)
-    twin = PointInTimeStatistics(past, log_target(past, THROUGHPUT))
+    statistics = PointInTimeStatistics(past, log_target(past, THROUGHPUT))
 
     joined = [join(event) for event in asked]
     rows = frame(joined)
     pairs = rows.loc[rows.index.repeat(len(TYPES))].reset_index(drop=True).assign(hardware_type=TYPES * len(rows))
     job = np.arange(len(pairs))
     kinds = pairs["hardware_type"].to_numpy(dtype=object)
-    at_night = matrix.build(CandidateRows(jobs(pairs), table, job, kinds, twin.at_launch(pairs)), vocabulary, imputed)
+    launched = CandidateRows(jobs(pairs), table, job, kinds, statistics.at_launch(pairs))
+    at_night = matrix.build(launched, vocabulary, imputed)
 
-    snapshots = {day: twin.snapshot(day_number(FLEET.day(day).date) - 1) for day in RANKED}
+    snapshots = {day: statistics.snapshot(day_number(FLEET.day(day).date) - 1) for day in RANKED}
     first = np.zeros(len(TYPES), np.intp)
     blocks = []
     for event in asked:

@@ -14,17 +14,17 @@ from tests.builders import MIDNIGHT, attempt, submission
 def test_a_day_is_when_an_attempt_finished(tmp_path: Path) -> None:
     partitions = Partitions(tmp_path)
     late = submission("late", at=MIDNIGHT - timedelta(hours=1))
-    days = partitions.absorb([attempt(late, "fast", 1.0, hours=2.0), attempt(late, "fast", 1.0, hours=0.5)][:1])
+    days = partitions.ingest([attempt(late, "fast", 1.0, hours=2.0), attempt(late, "fast", 1.0, hours=0.5)][:1])
     assert days == [date(2026, 3, 1)] == partitions.days()
 
 
 def test_merging_twice_changes_nothing(tmp_path: Path) -> None:
     partitions = Partitions(tmp_path)
     made = [attempt(submission(f"a-{n}", at=MIDNIGHT + timedelta(hours=n)), "fast", 1.0 + n) for n in range(60)]
-    partitions.absorb(made)
+    partitions.ingest(made)
     before = {path: path.read_bytes() for path in tmp_path.rglob(FILE)}
-    partitions.absorb(made)
-    partitions.absorb(made[10:40])
+    partitions.ingest(made)
+    partitions.ingest(made[10:40])
     assert {path: path.read_bytes() for path in tmp_path.rglob(FILE)} == before
     assert len(before) == 3
 
@@ -36,7 +36,7 @@ def test_any_order_and_any_batches_give_the_same_rows(tmp_path: Path, turn: list
     partitions = Partitions(tmp_path / f"{turn}{cuts}".replace(" ", ""))
     edges = [0, *sorted(cuts), len(made)]
     for start, end in pairwise(edges):
-        partitions.absorb(made[start:end])
+        partitions.ingest(made[start:end])
     rows = partitions.read(partitions.days())
     assert rows["attempt_id"].tolist() == [f"a-{n}" for n in range(12)]
     assert rows["measured_throughput"].tolist() == [1.0 + n for n in range(12)]
@@ -44,8 +44,8 @@ def test_any_order_and_any_batches_give_the_same_rows(tmp_path: Path, turn: list
 
 def test_a_corrected_row_replaces_the_earlier(tmp_path: Path) -> None:
     partitions = Partitions(tmp_path)
-    partitions.absorb([attempt(submission("a"), "fast", 1.0)])
-    partitions.absorb([attempt(submission("a"), "fast", 2.0)])
+    partitions.ingest([attempt(submission("a"), "fast", 1.0)])
+    partitions.ingest([attempt(submission("a"), "fast", 2.0)])
     assert partitions.read(partitions.days())["measured_throughput"].tolist() == [2.0]
 
 
@@ -54,8 +54,8 @@ def test_a_correction_that_finished_on_another_day_wins(tmp_path: Path) -> None:
     first, corrected = (
         attempt(submission("a"), "fast", speed, hours=hours) for speed, hours in ((1.0, 2.0), (2.0, 30.0))
     )
-    partitions.absorb([corrected, attempt(submission("b"), "fast", 3.0)])
-    partitions.absorb([first])
+    partitions.ingest([corrected, attempt(submission("b"), "fast", 3.0)])
+    partitions.ingest([first])
     assert len(partitions.days()) == 2
     rows = partitions.read(partitions.days())
     assert rows.set_index("attempt_id")["measured_throughput"].to_dict() == {"a": 2.0, "b": 3.0}
@@ -64,7 +64,7 @@ def test_a_correction_that_finished_on_another_day_wins(tmp_path: Path) -> None:
 
 def test_prune_removes_days_before(tmp_path: Path) -> None:
     partitions = Partitions(tmp_path)
-    partitions.absorb([attempt(submission(f"a-{n}", at=MIDNIGHT + timedelta(days=n)), "fast", 1.0) for n in range(4)])
+    partitions.ingest([attempt(submission(f"a-{n}", at=MIDNIGHT + timedelta(days=n)), "fast", 1.0) for n in range(4)])
     assert partitions.prune(date(2026, 3, 3)) == [date(2026, 3, 1), date(2026, 3, 2)]
     assert partitions.days() == [date(2026, 3, 3), date(2026, 3, 4)]
     assert partitions.read([date(2026, 3, 1)]).empty

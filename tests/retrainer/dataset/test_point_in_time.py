@@ -1,4 +1,4 @@
-"""The offline twin against a replay of the log, attempt by attempt."""
+"""Point-in-time statistics against a replay of the log, attempt by attempt."""
 
 from datetime import timedelta
 
@@ -64,11 +64,11 @@ def test_a_row_sees_what_had_finished_by_the_end_of_the_day_before(kind: str) ->
 def test_the_snapshot_of_a_day_is_what_the_next_day_sees() -> None:
     attempts = fleet()
     rows = frame(attempts)
-    twin = PointInTimeStatistics(rows, log_target(rows, "throughput"))
+    statistics = PointInTimeStatistics(rows, log_target(rows, "throughput"))
     midnight = MIDNIGHT + timedelta(days=4)
     later = [submission(job_name=f"job-{number}x", model_type="model-1", at=midnight) for number in range(8)]
     jobs = columns(later)
-    snapshot = twin.snapshot(int(midnight.timestamp() // DAY) - 1)
+    snapshot = statistics.snapshot(int(midnight.timestamp() // DAY) - 1)
     found = snapshot.find(jobs, np.arange(8), ["fast"] * 8)
     for row, one in enumerate(later):
         for kind in KINDS:
@@ -78,9 +78,9 @@ def test_the_snapshot_of_a_day_is_what_the_next_day_sees() -> None:
 def test_rows_without_a_target_do_not_count() -> None:
     attempts = [attempt(submission(f"a-{number}"), "fast", 0.0) for number in range(3)]
     rows = frame(attempts)
-    twin = PointInTimeStatistics(rows, log_target(rows, "throughput"))
-    assert len(twin.snapshot(30_000)) == 0
-    assert np.isnan(twin.at_launch(rows)["family"]).all()
+    statistics = PointInTimeStatistics(rows, log_target(rows, "throughput"))
+    assert len(statistics.snapshot(30_000)) == 0
+    assert np.isnan(statistics.at_launch(rows)["family"]).all()
 
 
 def assert_same(found: Statistics, expected: list[float]) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from leap.predictor.history.snapshot import key_hash
 from leap.predictor.history.welford import EMPTY, Statistics, update
-from leap.retrainer.dataset import statistics_array as states
+from leap.retrainer.dataset import statistics_array
 from leap.retrainer.dataset.statistics_array import (
     STATISTICS_DTYPE,
     Records,
@@ -62,8 +62,8 @@ def test_a_small_deviation_beside_a_large_mean_and_many_other_keys_is_kept() -> 
 
 
 def test_nothing_merges_to_nothing() -> None:
-    assert len(merged([])) == len(merged([states.NONE, states.NONE])) == 0
-    assert len(snapshot(states.NONE)) == 0
+    assert len(merged([])) == len(merged([statistics_array.NONE, statistics_array.NONE])) == 0
+    assert len(snapshot(statistics_array.NONE)) == 0
 
 
 def record(key: int, family: int, last_at: float, n: float = 1.0) -> tuple[float, ...]:

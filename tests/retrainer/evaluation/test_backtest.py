@@ -84,7 +84,7 @@ def test_the_command_over_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyP
     arguments = ["--recipe", "chain", "--warm-up", "3", "--json"]
     nothing = CliRunner().invoke(app, arguments)
     assert (nothing.exit_code, "has no attempts" in nothing.output) == (1, True)
-    Partitions(tmp_path).absorb(past())
+    Partitions(tmp_path).ingest(past())
     found = msgspec.json.decode(CliRunner().invoke(app, arguments).output, type=Backtest)
     assert found.all is not None and found.all.n == 420
     unmapped = CliRunner().invoke(app, [str(Path(__file__)), *arguments])

@@ -12,7 +12,8 @@ from leap.predictor.artifacts.local_store import LocalStore
 from leap.predictor.artifacts.store import ArtifactStore
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.night import publish
-from leap.retrainer.night.pipeline import Night, Plan
+from leap.retrainer.night.pipeline import Night
+from leap.retrainer.night.plan import Plan
 from leap.retrainer.night.publish import Production
 from leap.retrainer.night.schedule import night_lock
 from tests.artifacts import NIGHT, past
@@ -32,15 +33,15 @@ def run(root: Path, point: str, signal: int) -> None:
 
     move = publish.move
 
-    def before_move(store: ArtifactStore, target: str, version: str, reason: str, found: Production) -> None:
+    def before_move(store: ArtifactStore, target: str, version: str, reason: str, production: Production) -> None:
         os.kill(os.getpid(), signal)
-        move(store, target, version, reason, found)
+        move(store, target, version, reason, production)
 
     structlog.configure(processors=[at_step, structlog.processors.JSONRenderer()])
     if point == "move":
         publish.move = before_move
     partitions = Partitions(root / "partitions")
-    night = Night(partitions, LocalStore(root / "artifacts"), CATALOG, absorb=lambda: partitions.absorb(past()))
+    night = Night(partitions, LocalStore(root / "artifacts"), CATALOG, ingest=lambda: partitions.ingest(past()))
     with night_lock(partitions.root):
         night.run(PLAN)
 

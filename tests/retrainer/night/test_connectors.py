@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from leap.predictor.history.snapshot import key_hash
-from leap.retrainer.dataset import statistics_array as states
+from leap.retrainer.dataset import statistics_array
 from leap.retrainer.dataset.feature_table import frame, log_target
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
 from leap.retrainer.dataset.statistics_array import difference
-from leap.retrainer.night import connectors as edges
+from leap.retrainer.night import connectors
 from leap.retrainer.storage.files import LocalFiles
 from leap.schemas.codec import decode, encode
 from leap.schemas.events import THROUGHPUT, ArtifactPublished, JobAttempt
@@ -42,11 +42,11 @@ def test_attempts_of_the_topic_become_partitions_once(topics: Settings, tmp_path
     made = past()
     partitions = Partitions(tmp_path)
     send(topics, ATTEMPTS, [*map(encode, made[:400]), b"broken", *map(encode, made[350:400])])
-    assert len(edges.ingest_attempts(topics, partitions)()) == 7
+    assert len(connectors.ingest_attempts(topics, partitions)()) == 7
     assert set(partitions.read(partitions.days())["attempt_id"]) == {one.attempt_id for one in made[:400]}
     send(topics, ATTEMPTS, [encode(one) for one in made[400:]])
-    assert len(edges.ingest_attempts(topics, partitions)()) == 4
-    assert edges.ingest_attempts(topics, partitions)() == []
+    assert len(connectors.ingest_attempts(topics, partitions)()) == 4
+    assert connectors.ingest_attempts(topics, partitions)() == []
     rows = partitions.read(partitions.days())
     assert sorted(rows["attempt_id"]) == sorted(one.attempt_id for one in made)
     [letter] = read_range(topics, topics.topic(DEAD_LETTERS))
@@ -65,10 +65,10 @@ def test_a_night_that_dies_before_its_partitions_are_written_reads_the_attempts_
     partitions = Partitions(tmp_path)
     send(topics, ATTEMPTS, [encode(one) for one in past()])
     with monkeypatch.context() as patched:
-        patched.setattr(partitions, "absorb", die)
+        patched.setattr(partitions, "ingest", die)
         with pytest.raises(Killed):
-            edges.ingest_attempts(topics, partitions)()
-    edges.ingest_attempts(topics, partitions)()
+            connectors.ingest_attempts(topics, partitions)()
+    connectors.ingest_attempts(topics, partitions)()
     assert len(partitions.read(partitions.days())) == len(past())
 
 
@@ -76,7 +76,7 @@ def test_the_announcement_is_on_the_topic(topics: Settings) -> None:
     event = ArtifactPublished(
         target=THROUGHPUT, artifact="v1", promoted=True, reason="better", published_at=datetime(2026, 1, 1, tzinfo=UTC)
     )
-    edges.announce(topics)(event)
+    connectors.announce(topics)(event)
     [message] = read_range(topics, topics.topic(ARTIFACTS))
     assert decode(message.value, ArtifactPublished) == event
 
@@ -88,9 +88,9 @@ def test_the_store_holds_what_the_partitions_say(topics: Settings, tmp_path: Pat
     rows = frame(made)
     # What the history worker counts under the family that it works out of the name, the table has by that family.
     rows["family"] = [keys(one.completed)[0].name for one in made]
-    twin = PointInTimeStatistics(rows, log_target(rows, THROUGHPUT))
-    frozen = edges.snapshot(topics, THROUGHPUT, LocalFiles(tmp_path))()
-    found = difference(frozen.records, twin.records(100_000))
+    statistics = PointInTimeStatistics(rows, log_target(rows, THROUGHPUT))
+    frozen = connectors.snapshot(topics, THROUGHPUT, LocalFiles(tmp_path))()
+    found = difference(frozen.records, statistics.records(100_000))
     assert (found.keys, found.equal) == (12 + 36 + 4, 12 + 36 + 4)
     assert sum(offset + 1 for offset in frozen.fences.values()) == len(made)
 
@@ -102,14 +102,15 @@ def test_what_a_night_backed_up_is_restored(topics: Settings, tmp_path: Path) ->
     files.write(f"history/{THROUGHPUT}-2026-01-01.gz", b"old")
     for day in range(2, 9):
         files.write(f"history/{THROUGHPUT}-2026-01-0{day}.gz", b"kept")
-    before = edges.snapshot(topics, THROUGHPUT, files)()
+    before = connectors.snapshot(topics, THROUGHPUT, files)()
     *kept, newest = files.names("history/*")
     assert len(kept) == 6 and files.read(kept[0]) == b"kept"
     with connect(topics.redis_url) as client:
         store = HistoryStore(client, topics.redis_prefix)
         store.remove(THROUGHPUT, 0)
         rebuild(topics, store, backup=tmp_path / newest)
-    assert difference(edges.snapshot(topics, THROUGHPUT, files)().records, before.records).equal == len(before.records)
+    after = connectors.snapshot(topics, THROUGHPUT, files)()
+    assert difference(after.records, before.records).equal == len(before.records)
 
 
 def test_nights_over_an_emptied_store_do_not_push_out_the_backup_that_holds_most(
@@ -120,9 +121,9 @@ def test_nights_over_an_emptied_store_do_not_push_out_the_backup_that_holds_most
     files.write(f"history/{THROUGHPUT}-2026-01-02.gz", b"best" * 2000)
     for day in range(3, 10):
         files.write(f"history/{THROUGHPUT}-2026-01-0{day}.gz", b"emptied")
-    edges.snapshot(topics, THROUGHPUT, files)()
+    connectors.snapshot(topics, THROUGHPUT, files)()
     names = files.names("history/*")
-    assert len(names) == 1 + edges.KEPT_BACKUPS
+    assert len(names) == 1 + connectors.KEPT_BACKUPS
     assert files.read(names[0]) == b"best" * 2000
 
 
@@ -151,7 +152,7 @@ def test_every_family_is_whole_while_writers_go_on(settings: Settings, tmp_path:
     for writer in writers:
         writer.start()
     try:
-        frozen = [edges.snapshot(settings, THROUGHPUT, LocalFiles(tmp_path))() for _ in range(8)]
+        frozen = [connectors.snapshot(settings, THROUGHPUT, LocalFiles(tmp_path))() for _ in range(8)]
     finally:
         stop.set()
         for writer in writers:
@@ -166,7 +167,7 @@ def test_every_family_is_whole_while_writers_go_on(settings: Settings, tmp_path:
             elif family:
                 parts[family] += n
         assert whole == parts
-        assert len(states.snapshot(one.records)) == len(one.records)
+        assert len(statistics_array.snapshot(one.records)) == len(one.records)
     assert set(frozen[-1].fences) == {"topic/0", "topic/1"}
     assert key_hash("family", about[0][0].name) in frozen[-1].records["key"]
     assert np.all(frozen[-1].records["n"] >= 1)

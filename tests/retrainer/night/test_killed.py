@@ -17,7 +17,8 @@ from leap.predictor.artifacts import artifact as artifacts
 from leap.predictor.artifacts.local_store import LocalStore
 from leap.retrainer.cli.retrain import retrain
 from leap.retrainer.dataset.partitions import Partitions
-from leap.retrainer.night.pipeline import Night, report_name
+from leap.retrainer.night.pipeline import Night
+from leap.retrainer.night.plan import report_name
 from leap.schemas.events import THROUGHPUT
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG
@@ -33,7 +34,7 @@ def yesterday(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The places of a fleet after the night before."""
     root = tmp_path_factory.mktemp("yesterday")
     partitions = Partitions(root / "partitions")
-    partitions.absorb(past(days=9))
+    partitions.ingest(past(days=9))
     plan = replace(PLAN, night=NIGHT - timedelta(days=1))
     assert Night(partitions, LocalStore(root / "artifacts"), CATALOG).run(plan).promoted
     return root
@@ -54,7 +55,7 @@ def test_a_night_killed_at_any_step_leaves_production_whole_and_a_rerun_complete
         artifacts.load(store.folder(THROUGHPUT, version))
     assert bool(partitions.files.names(report_name(THROUGHPUT, NIGHT))) is (point == "report")
 
-    night = Night(partitions, store, CATALOG, absorb=lambda: partitions.absorb(past()))
+    night = Night(partitions, store, CATALOG, ingest=lambda: partitions.ingest(past()))
     report = night.run(PLAN)
     now = store.pointer(THROUGHPUT)
     assert now is not None

@@ -47,7 +47,7 @@ class Fake:
 @pytest.fixture
 def window(tmp_path: Path) -> Window:
     partitions = Partitions(tmp_path / "partitions")
-    partitions.absorb(past(10, 4))
+    partitions.ingest(past(10, 4))
     return open_window(partitions, NIGHT, 30, HardwareTable(CATALOG), THROUGHPUT)
 
 

@@ -17,7 +17,8 @@ from leap.retrainer.dataset.partitions import Partitions, day_number
 from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
 from leap.retrainer.dataset.statistics_array import NONE, STATISTICS_DTYPE, StatisticsSnapshot
 from leap.retrainer.night import publish
-from leap.retrainer.night.pipeline import Night, Plan, Report, report_name
+from leap.retrainer.night.pipeline import Night
+from leap.retrainer.night.plan import Plan, Report, report_name
 from leap.retrainer.night.recipes import RECIPES, Recipe
 from leap.retrainer.night.window import NothingToLearn
 from leap.schemas.events import THROUGHPUT, ArtifactPublished
@@ -31,7 +32,7 @@ TARGETS = (THROUGHPUT, "memory")
 @pytest.fixture
 def places(tmp_path: Path) -> tuple[Partitions, LocalStore]:
     partitions = Partitions(tmp_path / "partitions")
-    partitions.absorb(past())
+    partitions.ingest(past())
     return partitions, LocalStore(tmp_path / "artifacts")
 
 
@@ -186,7 +187,7 @@ def test_a_night_of_the_past_does_not_move_production(places: tuple[Partitions, 
 
 def test_a_day_with_far_fewer_attempts_is_kept_out_of_production(tmp_path: Path) -> None:
     partitions, store = Partitions(tmp_path / "partitions"), LocalStore(tmp_path / "artifacts")
-    partitions.absorb(past()[:545])
+    partitions.ingest(past()[:545])
     report = Night(partitions, store, CATALOG).run(PLAN)
     assert report.doubts == ("2026-03-10 has 5 attempts with the target, where a day has 60",)
     assert (report.promoted, report.reason) == (False, report.doubts[0])
@@ -195,7 +196,7 @@ def test_a_day_with_far_fewer_attempts_is_kept_out_of_production(tmp_path: Path)
 
 def test_missing_days_beyond_the_limit_keep_the_artifact_out_of_production(tmp_path: Path) -> None:
     partitions, store = Partitions(tmp_path / "partitions"), LocalStore(tmp_path / "artifacts")
-    partitions.absorb(one for one in past() if one.completed.finished_at.day not in (4, 6))
+    partitions.ingest(one for one in past() if one.completed.finished_at.day not in (4, 6))
     tolerated = Night(partitions, store, CATALOG).run(replace(PLAN, max_missing=2, promote=False))
     assert tolerated.doubts == ()
     assert tolerated.missing_days[-2:] == ("2026-03-04", "2026-03-06")
@@ -205,7 +206,7 @@ def test_missing_days_beyond_the_limit_keep_the_artifact_out_of_production(tmp_p
 
 def test_each_target_has_its_own_line_of_artifacts_and_pointer(tmp_path: Path) -> None:
     partitions, store = Partitions(tmp_path / "partitions"), LocalStore(tmp_path / "artifacts")
-    partitions.absorb(past())
+    partitions.ingest(past())
     rows = partitions.read(partitions.days())
     partitions.merge(rows.assign(measured_memory=50.0 * rows["num_trainers"]))
     reports = {name: Night(partitions, store, CATALOG).run(replace(PLAN, target=name)) for name in TARGETS}

@@ -19,7 +19,8 @@ from leap.predictor.models.serving import StructuredModel
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.dataset.training_set import TrainingSet
 from leap.retrainer.night.model_selection import Comparison, RecipeResult
-from leap.retrainer.night.pipeline import Night, Plan, Report
+from leap.retrainer.night.pipeline import Night
+from leap.retrainer.night.plan import Plan, Report
 from leap.retrainer.night.promotion_gate import Decision, decide
 from leap.retrainer.night.recipes import RECIPES
 from leap.schemas.events import THROUGHPUT, ArtifactPublished
@@ -118,7 +119,7 @@ def test_where_the_new_model_loses_production_keeps_its_own_and_gets_new_history
     told: list[ArtifactPublished] = []
     partitions, store = Partitions(tmp_path / "partitions"), LocalStore(tmp_path / "artifacts")
     attempts = past(days=11, a_day=30)
-    partitions.absorb(attempts)
+    partitions.ingest(attempts)
     nights = Night(partitions, store, CATALOG, announce=told.append)
     plan = Plan(night=NIGHT, recipes=(recipe,))
     first = nights.run(plan)

@@ -13,7 +13,8 @@ from leap.predictor.models.structured.estimator import with_refreshed_history
 from leap.predictor.models.structured.model import Structured
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.night import publish
-from leap.retrainer.night.pipeline import DEFAULT_RECIPES, Night, Plan
+from leap.retrainer.night.pipeline import Night
+from leap.retrainer.night.plan import DEFAULT_RECIPES, Plan
 from leap.retrainer.night.window import NothingToLearn, Window, open_window
 from leap.retrainer.report.figures import figures
 from leap.retrainer.report.html_page import page
@@ -25,7 +26,7 @@ from tests.builders import CATALOG, MIDNIGHT
 
 def opened(root: Path, attempts: Sequence[JobAttempt]) -> Window:
     partitions = Partitions(root)
-    partitions.absorb(attempts)
+    partitions.ingest(attempts)
     return open_window(partitions, NIGHT, 30, HardwareTable(CATALOG), THROUGHPUT)
 
 
@@ -42,7 +43,7 @@ def running(attempts: Sequence[JobAttempt], hours: float, every: int = 1) -> lis
 @pytest.mark.parametrize(("days", "a_day"), [(1, 5), (1, 8), (2, 4), (5, 1)])
 def test_a_night_over_few_attempts_publishes(tmp_path: Path, days: int, a_day: int) -> None:
     partitions, store = Partitions(tmp_path / "partitions"), LocalStore(tmp_path / "artifacts")
-    partitions.absorb(past(days, a_day, start=MIDNIGHT + timedelta(days=10 - days)))
+    partitions.ingest(past(days, a_day, start=MIDNIGHT + timedelta(days=10 - days)))
     report = Night(partitions, store, CATALOG).run(Plan(night=NIGHT, recipes=DEFAULT_RECIPES))
     assert (report.promoted, report.held_out) == (True, 4)
     assert [row.error for row in report.recipes] == [None, None]
@@ -95,6 +96,6 @@ def test_what_is_published_learns_what_was_still_running(tmp_path: Path, monkeyp
     monkeypatch.setattr(publish, "with_refreshed_history", noted)
     partitions, store = Partitions(tmp_path / "partitions"), LocalStore(tmp_path / "artifacts")
     attempts = past(10, 20)
-    partitions.absorb(running(attempts[:160], 24.0, every=5) + attempts[160:])
+    partitions.ingest(running(attempts[:160], 24.0, every=5) + attempts[160:])
     report = Night(partitions, store, CATALOG).run(Plan(night=NIGHT, recipes=("structured",)))
     assert (report.trained_on, report.held_out, learned) == (156, 40, [200])

@@ -114,7 +114,7 @@ def test_from_partitions_as_served(tmp_path: Path) -> None:
         )
         served.append(row)
     partitions = Partitions(tmp_path / "served")
-    partitions.absorb(served)
+    partitions.ingest(served)
     since, until = (MIDNIGHT + timedelta(days=13)).date(), (MIDNIGHT + timedelta(days=20)).date()
     found = saving_since(partitions, store, CATALOG, since, until)
     assert found.attempts == 40

@@ -8,7 +8,8 @@ import pytest
 from leap.predictor.artifacts import artifact as artifacts
 from leap.predictor.artifacts.open import open_store
 from leap.retrainer.dataset.partitions import Partitions
-from leap.retrainer.night.pipeline import Night, Plan, report_name
+from leap.retrainer.night.pipeline import Night
+from leap.retrainer.night.plan import Plan, report_name
 from leap.retrainer.storage.files import Files, open_files
 from leap.schemas.events import THROUGHPUT
 from tests.artifacts import NIGHT, past
@@ -61,7 +62,7 @@ def test_of_two_that_create_a_file_one_did(files: Files, place: str) -> None:
 
 def test_a_night_runs_wherever_its_files_are(place: str, tmp_path: Path) -> None:
     partitions = Partitions(f"{place}/partitions")
-    partitions.absorb(past())
+    partitions.ingest(past())
     store = open_store(f"{place}/artifacts", cache=tmp_path / "cache")
     plan = Plan(night=NIGHT, recipes=("boosted",), margin=100.0, window_days=7, keep_days=8)
     reports = [Night(partitions, store, CATALOG).run(plan) for _ in range(2)]
