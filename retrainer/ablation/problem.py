@@ -16,18 +16,16 @@ from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats, HardwareTable
 from leap.predictor.features.history import SECONDS_PER_DAY
-from leap.retrainer.dataset.feature_table import ARCHITECTURE, frame, log_target, normalise
+from leap.retrainer.dataset.feature_table import ARCHITECTURE, attempt_of, frame, log_target, normalise
 from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
 from leap.retrainer.dataset.training_set import TrainingSet, build_training_set
 from leap.retrainer.evaluation.backtest import seen
 from leap.retrainer.report.permutation_importance import CATEGORIES
 from leap.schemas.backfill.mapping import load_mapping
-from leap.schemas.events import THROUGHPUT, JobAttempt
+from leap.schemas.events import THROUGHPUT
 from leap.schemas.hardware import Catalog, load_catalog
 from leap.schemas.launch import ModelDefinition
-from leap.streams.backfill.row_mapper import Job
 from leap.streams.backfill.sender import read_table
-from leap.streams.joining.attempt import join_parts, merge_part, to_part
 from leap.streams.simulator.ceilings import Known
 from leap.streams.simulator.events import joined as joined_rows
 from leap.streams.simulator.fleet import Fleet, FleetConfig
@@ -86,16 +84,9 @@ class Problem:
         """
         held_out, day = self.data.submitted_day >= self.starts[0], self.data.submitted_day
         known = ~np.isnan(self.data.pairs.found["family"][:, 0])
-        jobs = self.data.pairs.jobs
-        scale = {
-            "model_type": jobs.model_type,
-            "hardware_type": self.data.pairs.hardware_type,
-            "accelerators": jobs.accelerators,
-            "day": day.astype(float),
-        }
-        been = seen({name: column.astype(str) if column.dtype == object else column for name, column in scale.items()})
-        summary = np.asarray(pd.util.hash_pandas_object(pd.DataFrame(jobs.architecture), index=False))
-        described = np.asarray(~np.isnan(jobs.architecture).all(axis=1))
+        been, definitions = seen(self.data.rows), self.data.pairs.jobs.architecture
+        summary = np.asarray(pd.util.hash_pandas_object(pd.DataFrame(definitions), index=False))
+        described = np.asarray(~np.isnan(definitions).all(axis=1))
         new = np.zeros(len(day), dtype=bool)
         for start, end in zip(self.starts, (*self.starts[1:], np.inf), strict=True):
             span = (day >= start) & (day < end)
@@ -111,7 +102,7 @@ class Problem:
         return {name: mask[held_out] for name, mask in masks.items()}
 
     def _learned(self, start: int) -> Mask:
-        finished = self.data.rows["finished_at"].to_numpy(float) < start * SECONDS_PER_DAY
+        finished = self.data.table["finished_at"].to_numpy(float) < start * SECONDS_PER_DAY
         return finished & self.kept
 
 
@@ -152,7 +143,7 @@ class TableSource(msgspec.Struct, frozen=True, tag="table"):
     def problem(self, seed: int, without: str = "") -> Problem:
         """The problem; seeds differ in the fits alone."""
         jobs = read_table(Path(self.file), load_mapping(self.mapping)).jobs
-        rows = frame(attempt(job) for job in jobs)
+        rows = frame(map(attempt_of, jobs))
         day = np.unique(np.floor(rows["submitted_at"].to_numpy(float) / SECONDS_PER_DAY).astype(int))
         starts: list[int] = []
         for one in day[day >= day[0] + self.warm_up].tolist():
@@ -164,14 +155,6 @@ class TableSource(msgspec.Struct, frozen=True, tag="table"):
 
 
 Source = FleetSource | TableSource
-
-
-def attempt(job: Job) -> JobAttempt:
-    """The row that a mapped past job leaves."""
-    parts: dict[str, str] = {}
-    for event in job:
-        merge_part(parts, *to_part(event))
-    return join_parts(parts, {})
 
 
 def make(
@@ -205,7 +188,7 @@ def make(
     if without == "history":
         past = past.iloc[:0]
     data = build_training_set(rows, table, PointInTimeStatistics(past, log_target(past, THROUGHPUT)), THROUGHPUT)
-    kept = ~removed(data.rows, without)
+    kept = ~removed(data.table, without)
     return Problem(data, starts, kept, most, ceilings or {}, models or {})
 
 

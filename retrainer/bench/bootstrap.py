@@ -16,8 +16,7 @@ from leap.predictor.models.structured.gp_prior_estimator import StructuredPrior
 from leap.predictor.models.structured.model import EXTRAS, Structured
 from leap.retrainer.bootstrap import candidates
 from leap.retrainer.dataset.feature_table import normalise
-from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
-from leap.retrainer.dataset.training_set import TrainingSet, build_training_set
+from leap.retrainer.evaluation.backtest import rows_of_table
 from leap.schemas.events import THROUGHPUT
 from leap.streams.simulator.events import joined
 from leap.streams.simulator.fleet import DayBatch, Fleet, FleetConfig
@@ -64,9 +63,8 @@ class _Hidden:
         day = fleet.day(DAYS)
         asked = pd.DataFrame(day.attempts()).assign(hardware_type=hardware, measured_throughput=np.nan)
         asked["measured_throughput"] = asked["attempt_id"].map(self._true(day))
-        self._asked = self._data(normalise(asked))
-        past = self._data(self._past)
-        self._recipe = StructuredRecipe(self._table, EXTRAS).fit(past.columns, past.y)
+        self._asked, self._asked_y = rows_of_table(normalise(asked))
+        self._recipe = StructuredRecipe(self._table, EXTRAS).fit(*rows_of_table(self._past))
 
     def scores(self, counts: Sequence[int]) -> dict[tuple[int, str], tuple[float, float]]:
         """Number of jobs and how they were chosen to w20 and MdAPE."""
@@ -75,12 +73,12 @@ class _Hidden:
             "planned": [list(range(families))],
             "at random": [rng.permutation(families).tolist() for _ in range(DRAWS)],
         }
-        found = {(0, "none"): self._score([])}
+        scores = {(0, "none"): self._score([])}
         for how, orders in designs.items():
             for count in counts:
                 w20, mdape = np.mean([self._score(order[:count]) for order in orders], axis=0)
-                found[count, how] = float(w20), float(mdape)
-        return found
+                scores[count, how] = float(w20), float(mdape)
+        return scores
 
     def _score(self, chosen: list[int]) -> tuple[float, float]:
         """Condition on the past and the runs on the new type, made the evening before; score the next day there."""
@@ -91,21 +89,17 @@ class _Hidden:
             measured_throughput=[self._truth[name] for name in runs["attempt_id"]],
         )  # fmt: skip
         known = [self._past, ran[self._past.columns]] if chosen else [self._past]
-        data = self._data(normalise(pd.concat(known, ignore_index=True)))
-        rows, recipe = data.columns, self._recipe
-        prior = StructuredPrior(self._table, EXTRAS, variances=recipe.variances_, steps=0).fit(rows, data.y)
-        process = posterior(rows, data.y - prior.predict(rows), recipe.family_variances_)
-        model = Structured(prior.prior_, process, ExactHistory.of(rows, data.y), recipe.gate_)
-        predicted = model.estimate(self._asked.columns).combined.mean
-        found = accuracy(np.exp(predicted), np.exp(self._asked.y))
-        assert found is not None
-        return found.w20, found.mdape
+        (rows, y), recipe = rows_of_table(normalise(pd.concat(known, ignore_index=True))), self._recipe
+        prior = StructuredPrior(self._table, EXTRAS, variances=recipe.variances_, steps=0).fit(rows, y)
+        process = posterior(rows, y - prior.predict(rows), recipe.family_variances_)
+        model = Structured(prior.prior_, process, ExactHistory.of(rows, y), recipe.gate_)
+        predicted = model.estimate(self._asked).combined.mean
+        scores = accuracy(np.exp(predicted), np.exp(self._asked_y))
+        assert scores is not None
+        return scores.w20, scores.mdape
 
     def _true(self, batch: DayBatch) -> dict[str, float]:
         """Attempt id to noise-free samples/s on the new type, of the attempts that may use it."""
         values = batch.fleet.truth(batch)[joined(batch), self._place]
         ids = batch.attempts()["attempt_id"]
         return {name: value for name, value in zip(ids, values.tolist(), strict=True) if not np.isnan(value)}
-
-    def _data(self, rows: pd.DataFrame) -> TrainingSet:
-        return build_training_set(rows, self._table, PointInTimeStatistics(rows.head(0), np.zeros(0)), THROUGHPUT)

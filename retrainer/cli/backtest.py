@@ -92,7 +92,8 @@ def holdout(
 
 
 def _of_file(file: Path, mapping: str | None, extra: tuple[str, ...] = ()) -> "tuple[Rows, Floats]":
-    from leap.retrainer.evaluation.backtest import rows_of_jobs
+    from leap.retrainer.dataset.feature_table import attempt_of, frame
+    from leap.retrainer.evaluation.backtest import rows_of_table
     from leap.schemas.backfill.mapping import MappingError, load_mapping
     from leap.streams.backfill.sender import read_table
     from leap.streams.backfill.table_reader import TableError
@@ -100,7 +101,7 @@ def _of_file(file: Path, mapping: str | None, extra: tuple[str, ...] = ()) -> "t
     if mapping is None:
         raise fail(f"{file}: --mapping says what its columns are; see docs/backfill.md")
     try:
-        rows, y = rows_of_jobs(read_table(file, load_mapping(mapping)).jobs, extra)
+        rows, y = rows_of_table(frame(map(attempt_of, read_table(file, load_mapping(mapping)).jobs)), extra)
     except (MappingError, TableError) as error:
         raise fail(str(error)) from None
     if not len(y):

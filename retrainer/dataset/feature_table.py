@@ -11,6 +11,8 @@ from leap.predictor.features import architecture
 from leap.predictor.features.batch import NAMES, NUMBERS, Floats, JobBatch, seconds
 from leap.predictor.features.history import FEATURES as HISTORY
 from leap.schemas.events import SUCCEEDED, JobAttempt
+from leap.streams.backfill.row_mapper import Job
+from leap.streams.joining.attempt import join_parts, merge_part, to_part
 
 KEYS: tuple[str, ...] = ("attempt_id", "job_name", "family", "model_type", "hardware_type")
 TIMES: tuple[str, ...] = ("submitted_at", "started_at", "finished_at")  # seconds since the epoch
@@ -28,6 +30,14 @@ def frame(attempts: Iterable[JobAttempt]) -> pd.DataFrame:
     """
     rows = {attempt.attempt_id: _row(attempt) for attempt in attempts if attempt.completed.status == SUCCEEDED}
     return normalise(pd.DataFrame(list(rows.values()), columns=None if rows else [*STRINGS, *FLOATS]))
+
+
+def attempt_of(job: Job) -> JobAttempt:
+    """The attempt that a mapped past job leaves, as the joiner makes it of its events."""
+    parts: dict[str, str] = {}
+    for event in job:
+        merge_part(parts, *to_part(event))
+    return join_parts(parts, {})
 
 
 def normalise(rows: pd.DataFrame) -> pd.DataFrame:

@@ -28,15 +28,15 @@ class TrainingSet:
 
     Attributes
     ----------
-    rows
-        Frame of (n,) attempts in the order of submission.
+    table
+        (n,) rows of the feature table, in the order of submission.
     pairs
         Each attempt on the hardware type that it ran on.
     y
         (n,) ln of the target.
     """
 
-    rows: pd.DataFrame
+    table: pd.DataFrame
     pairs: CandidateRows
     y: Floats
 
@@ -49,7 +49,7 @@ class TrainingSet:
         return np.floor(self.pairs.jobs.submitted_at / SECONDS_PER_DAY).astype(np.int64)
 
     @property
-    def columns(self) -> Rows:
+    def rows(self) -> Rows:
         """(n,) values by name, as the structured recipe and the chain of medians take them."""
         return rows_of(self.pairs.jobs, self.pairs.job, self.pairs.hardware_type)
 
@@ -61,7 +61,7 @@ class TrainingSet:
         taken = CandidateRows(
             pairs.jobs.take(rows), pairs.table, np.arange(len(rows)), pairs.hardware_type[rows], history
         )
-        return TrainingSet(self.rows.iloc[rows].reset_index(drop=True), taken, self.y[rows])
+        return TrainingSet(self.table.iloc[rows].reset_index(drop=True), taken, self.y[rows])
 
     def matrix(self, vocabulary: TargetEncoder, imputed: Imputation) -> Matrix:
         """(n, features) float32, by the function that serves."""

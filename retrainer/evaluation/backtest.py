@@ -1,4 +1,4 @@
-"""Backtest: a recipe walked forward over a table of past attempts, fitted anew every few days on earlier days only."""
+"""Backtest: an estimator walked forward over a table of past attempts, fitted on earlier days only every few days."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from leap.predictor.features.batch import Floats, Rows, columns, strings, take
+from leap.predictor.features.batch import Floats, Rows, strings, take
 from leap.predictor.models.accuracy import Accuracy, accuracy
 from leap.predictor.models.structured.model import rows_of
 from leap.predictor.models.structured.replicates import group_codes
@@ -17,10 +17,9 @@ from leap.retrainer.dataset.feature_table import jobs as jobs_of
 from leap.retrainer.dataset.feature_table import log_target
 from leap.retrainer.evaluation.median_chain import SEEN_KEY
 from leap.schemas.events import THROUGHPUT
-from leap.streams.backfill.row_mapper import Job
 
 
-class Recipe(Protocol):
+class RowEstimator(Protocol):
     """What learns ln throughput from rows."""
 
     def fit(self, rows: Rows, y: Floats) -> Any:
@@ -45,29 +44,18 @@ class Beside(msgspec.Struct, frozen=True):
     chain: Accuracy | None
 
 
-def rows_of_jobs(jobs: Sequence[Job], extra: Sequence[str] = ()) -> tuple[Rows, Floats]:
-    """Rows and (n,) ln throughput of mapped past jobs, in the order of submission; without a throughput they are left
+def rows_of_table(table: pd.DataFrame, extra: Sequence[str] = ()) -> tuple[Rows, Floats]:
+    """Rows and (n,) ln throughput of the feature table, in the order of submission; without a throughput they are left
     out. `extra` names further values of the launcher to take along as strings.
     """
-    measured = [(job[0], job[2]) for job in jobs if job[2].measurements.get(THROUGHPUT, 0.0) > 0.0]
-    measured.sort(key=lambda pair: pair[0].submitted_at)
-    submitted = columns([submission for submission, _ in measured])
-    ran_on = strings([completed.hardware_type for _, completed in measured])
-    y = np.log([completed.measurements[THROUGHPUT] for _, completed in measured])
-    further = {name: strings([str(values.get(name, "")) for values in submitted.extra]) for name in extra}
-    return {**rows_of(submitted, np.arange(len(measured)), ran_on), **further}, y
-
-
-def rows_of_table(table: pd.DataFrame) -> tuple[Rows, Floats]:
-    """The same of rows of the feature table."""
-    y = log_target(table, THROUGHPUT)
-    table = table[~np.isnan(y)].sort_values("submitted_at", kind="stable")
-    ran_on = table["hardware_type"].to_numpy(dtype=object)
-    return rows_of(jobs_of(table), np.arange(len(table)), ran_on), log_target(table, THROUGHPUT)
+    table = table[~np.isnan(log_target(table, THROUGHPUT))].sort_values("submitted_at", kind="stable")
+    jobs, ran_on = jobs_of(table), table["hardware_type"].to_numpy(dtype=object)
+    further = {name: strings([str(values.get(name, "")) for values in jobs.extra]) for name in extra}
+    return {**rows_of(jobs, np.arange(len(table)), ran_on), **further}, log_target(table, THROUGHPUT)
 
 
 def walk(
-    rows: Rows, y: Floats, recipe: Recipe, every_days: int = 1, warm_up_days: float = 45.0, n_jobs: int = 1
+    rows: Rows, y: Floats, estimator: RowEstimator, every_days: int = 1, warm_up_days: float = 45.0, n_jobs: int = 1
 ) -> Floats:
     """(n,) predicted ln throughput, each from attempts submitted on earlier days; NaN in the warm-up.
 
@@ -78,28 +66,28 @@ def walk(
     every_days
         Days that one fit serves: within them it does not see what has finished since.
     n_jobs
-        Runs of consecutive fits side by side, each with all rows in memory. A recipe that goes on from its last fit
+        Runs of consecutive fits side by side, each with all rows in memory. An estimator that goes on from its last fit
         begins anew with each run, so more of them are not exactly one.
     """
     day = np.floor(np.asarray(rows["day"], dtype=float))
     nights = list(_nights(day, every_days, day.min() + warm_up_days))
     runs = [[nights[one] for one in run] for run in np.array_split(np.arange(len(nights)), n_jobs) if len(run)]
     predicted = np.full(len(y), np.nan)
-    for found in Parallel(n_jobs)(delayed(_run)(rows, y, recipe, day, run) for run in runs):
+    for found in Parallel(n_jobs)(delayed(_run)(rows, y, estimator, day, run) for run in runs):
         for now, values in found:
             predicted[now] = values
     return predicted
 
 
 def _run(
-    rows: Rows, y: Floats, recipe: Recipe, day: Floats, nights: Sequence[tuple[float, float]]
+    rows: Rows, y: Floats, estimator: RowEstimator, day: Floats, nights: Sequence[tuple[float, float]]
 ) -> list[tuple[NDArray[np.intp], Floats]]:
     """Positions and what was predicted of them, by fit."""
     found = []
     for start, end in nights:
         past, now = np.flatnonzero(day < start), np.flatnonzero((day >= start) & (day < end))
-        recipe.fit(take(rows, past), y[past])
-        found.append((now, recipe.predict(take(rows, now))))
+        estimator.fit(take(rows, past), y[past])
+        found.append((now, estimator.predict(take(rows, now))))
     return found
 
 

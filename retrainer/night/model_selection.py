@@ -132,9 +132,9 @@ def select_champion(
         raise RuntimeError(f"no recipe could be trained: {'; '.join(f'{row.recipe}: {row.error}' for row in rows)}")
     champion = max((row for row in rows if row.all), key=_sort_key)
     predicted, interval = found[champion.recipe]
-    looked_up = LookupTable.learn(training.rows, np.exp(training.y)).predict(held_out.rows)
+    looked_up = LookupTable.learn(training.table, np.exp(training.y)).predict(held_out.table)
     covered = ~np.isnan(looked_up)
-    chain = ChainOfMedians().fit(training.columns, training.y)
+    chain = ChainOfMedians().fit(training.rows, training.y)
     return Comparison(
         vocabulary=vocabulary,
         imputed=imputed,
@@ -147,7 +147,7 @@ def select_champion(
         champion_on_lookup=accuracy(predicted[covered], measured[covered]),
         predicted=predicted,
         looked_up=looked_up,
-        chained=np.exp(chain.answer(held_out.columns)),
+        chained=np.exp(chain.answer(held_out.rows)),
     )
 
 

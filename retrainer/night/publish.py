@@ -96,7 +96,7 @@ def write(about: Manifest, model: Path, window: Window, snapshot: Snapshot, cata
 
 def attempts(*parts: TrainingSet) -> tuple[Rows, Floats]:
     """Rows of the structured recipe, with (n,) ln of the target."""
-    columns = [part.columns for part in parts]
+    columns = [part.rows for part in parts]
     rows = {name: np.concatenate([column[name] for column in columns]) for name in columns[0]}
     return rows, np.concatenate([part.y for part in parts])
 

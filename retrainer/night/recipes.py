@@ -49,7 +49,7 @@ class StructuredTraining:
     def fit(self, data: TrainingSet, features: Matrix) -> None:
         """See :class:`Recipe`; the matrix is not used."""
         self._fitted = StructuredRecipe(data.pairs.table, extras=EXTRAS)
-        self._fitted.fit(data.columns, data.y)
+        self._fitted.fit(data.rows, data.y)
 
     def save(self, folder: Path) -> None:
         """See :class:`Recipe`."""

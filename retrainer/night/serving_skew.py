@@ -40,7 +40,7 @@ def skew(data: TrainingSet) -> dict[str, Skew]:
     What stands for a missing mean or deviation is the artifact's affair: there only counts and flags are compared.
     """
     again = history.features(data.pairs.found, data.pairs.jobs.submitted_at, history.Imputation())
-    served = data.rows[list(SERVED)].to_numpy(dtype=np.float64)
+    served = data.table[list(SERVED)].to_numpy(dtype=np.float64)
     found = {}
     for kind in KINDS:
         count = FEATURES.index(f"{kind}_count")

@@ -118,7 +118,7 @@ def _split(data: TrainingSet, night: date) -> tuple[Mask, Mask]:
     What had not finished by the midnight before them is neither. Where too few had finished by then (the first day of
     a fleet), the latest attempts are held out; where too few had finished before those, all earlier are trained on.
     """
-    finished = data.rows["finished_at"].to_numpy(float)
+    finished = data.table["finished_at"].to_numpy(float)
     enough = max(least_rows(), min(LEAST_HELD_OUT, len(data) // 5))
     latest = min(day_number(night) - 1, int(data.submitted_day.max()))
     count = np.bincount(np.maximum(latest - data.submitted_day, 0)).cumsum()

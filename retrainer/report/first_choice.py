@@ -49,7 +49,7 @@ def choices(subject: Subject) -> Iterator[tuple[str, Choices]]:
     if subject.artifact is None or subject.held_out is None:
         return
     price = [_price(subject, name) for name in subject.rows["hardware_type"]]
-    rows = subject.rows.assign(price=price, **{name: subject.held_out.rows[name] for name in CONFIGURATION})
+    rows = subject.rows.assign(price=price, **{name: subject.held_out.table[name] for name in CONFIGURATION})
     rows = rows[rows["price"].notna()]
     for name, key in SAME.items():
         medians = rows.groupby([*key, "hardware_type"], dropna=False)[["measured", "predicted", "price"]].median()

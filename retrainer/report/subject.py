@@ -91,23 +91,23 @@ def of_night(partitions: Partitions, store: ArtifactStore, target: str, night: d
     prediction = artifact.model.predict(held_out.pairs, artifact.matrix(held_out.pairs))
     group = basis(held_out.pairs)
     lower, upper = artifact.manifest.interval.bounds(prediction.mean, prediction.spread, group)
-    table = LookupTable.learn(window.training.rows, np.exp(window.training.y))
+    table = LookupTable.learn(window.training.table, np.exp(window.training.y))
     names = partitions.files.names(f"reports/{target}-*.json")
     return Subject(
         title=f"Night of {night:%d %B %Y}, {target}",
-        rows=held_out.rows.assign(
+        rows=held_out.table.assign(
             measured=np.exp(held_out.y),
             predicted=np.exp(prediction.mean),
             lower=np.exp(lower),
             upper=np.exp(upper),
             basis=group,
-            table=table.predict(held_out.rows),
+            table=table.predict(held_out.table),
         )[list(COLUMNS)],
         first=_first_choices(artifact, held_out),
         report=report,
         nights=tuple(one for name in names if (one := _report(partitions, name)).night <= report.night),
         held_out=held_out,
-        window=pd.concat([window.training.rows, window.unseen.rows]).sort_values("submitted_at", ignore_index=True),
+        window=pd.concat([window.training.table, window.unseen.table]).sort_values("submitted_at", ignore_index=True),
         artifact=artifact,
     )
 
@@ -152,7 +152,7 @@ def _first_choices(artifact: Artifact, data: TrainingSet) -> pd.DataFrame:
     A partition does not keep candidates, so these are all the types in use, whether or not a job could run there.
     """
     chosen = np.unique(np.linspace(0, len(data) - 1, min(RANKED_JOBS, len(data))).astype(int))
-    names = sorted({name for name in data.rows["hardware_type"] if name in artifact.catalog})
+    names = sorted({name for name in data.table["hardware_type"] if name in artifact.catalog})
     names = [name for name in names if artifact.catalog[name].price_per_hour]
     if not names:
         return pd.DataFrame({"model_type": [], "hardware_type": []})
@@ -161,4 +161,4 @@ def _first_choices(artifact: Artifact, data: TrainingSet) -> pd.DataFrame:
     price = np.array([artifact.catalog[name].price_per_hour for name in names], dtype=np.float64)
     worth = artifact.model.predict(pairs, artifact.matrix(pairs)).mean.reshape(len(chosen), len(names)) - np.log(price)
     best = [names[place] for place in worth.argmax(axis=1)]
-    return pd.DataFrame({"model_type": data.rows["model_type"].to_numpy()[chosen], "hardware_type": best})
+    return pd.DataFrame({"model_type": data.table["model_type"].to_numpy()[chosen], "hardware_type": best})

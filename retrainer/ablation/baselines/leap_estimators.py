@@ -138,12 +138,12 @@ class Lookup:
 
     def fit(self, training: TrainingSet) -> "Lookup":
         """See `Estimator`."""
-        self._table = LookupTable.learn(training.rows, np.exp(training.y))
+        self._table = LookupTable.learn(training.table, np.exp(training.y))
         return self
 
     def predict(self, data: TrainingSet) -> Prediction:
         """See `Estimator`."""
-        return Prediction(np.log(self._table.predict(data.rows)))
+        return Prediction(np.log(self._table.predict(data.table)))
 
     def save(self, folder: Path) -> None:
         """See `Estimator`."""
@@ -155,13 +155,13 @@ class Chain:
 
     def fit(self, training: TrainingSet) -> "Chain":
         """See `Estimator`."""
-        self._past = {**training.columns, "y": training.y}
-        self._chain = ChainOfMedians().fit(training.columns, training.y)
+        self._past = {**training.rows, "y": training.y}
+        self._chain = ChainOfMedians().fit(training.rows, training.y)
         return self
 
     def predict(self, data: TrainingSet) -> Prediction:
         """See `Estimator`."""
-        return Prediction(self._chain.predict(data.columns))
+        return Prediction(self._chain.predict(data.rows))
 
     def save(self, folder: Path) -> None:
         """See `Estimator`."""

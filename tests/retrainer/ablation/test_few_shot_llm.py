@@ -69,7 +69,7 @@ def test_neighbours_are_the_nearest_and_the_latest_among_equals(problem: Problem
     row = 3
     distance = np.sqrt(((points - asked[row]) ** 2).mean(axis=1))
     for name, cost in MISMATCH.items():
-        distance += cost * (training.rows[name] != held_out.rows[name][row]).to_numpy()
+        distance += cost * (training.table[name] != held_out.table[name][row]).to_numpy()
     np.testing.assert_allclose(distance[found[row]], np.sort(distance)[:5], rtol=1e-4)
     itself = neighbours.nearest(training, 1)[:, 0]
     first = neighbours.points(training)

@@ -44,11 +44,11 @@ def test_learned_from_is_what_had_finished_before_the_held_out_day(problem: Prob
     ((training, held_out),) = problem.folds()
     start = problem.starts[0] * SECONDS_PER_DAY
     assert len(training) > 400 and len(held_out) > 80
-    assert training.rows["finished_at"].max() < start <= held_out.rows["submitted_at"].min()
+    assert training.table["finished_at"].max() < start <= held_out.table["submitted_at"].min()
     count, last_day = held_out.pairs.found["family"][:, [0, 4]].T
     assert np.nanmax(last_day) * SECONDS_PER_DAY < start
-    finished = problem.data.rows[problem.data.rows["finished_at"] < start].groupby("family").size()
-    expected = held_out.rows["family"].map(finished).fillna(0.0).to_numpy()
+    finished = problem.data.table[problem.data.table["finished_at"] < start].groupby("family").size()
+    expected = held_out.table["family"].map(finished).fillna(0.0).to_numpy()
     np.testing.assert_array_equal(np.nan_to_num(count), expected)
     np.testing.assert_array_equal(problem.splits["first_seen"], expected == 0)
 
@@ -56,15 +56,15 @@ def test_learned_from_is_what_had_finished_before_the_held_out_day(problem: Prob
 def test_the_latest_rows_are_learned_from(problem: Problem) -> None:
     ((whole, _),) = problem.folds()
     ((few, held_out),) = msgspec.structs.replace(SOURCE, rows=50).problem(0).folds()
-    assert few.rows["attempt_id"].tolist() == whole.rows["attempt_id"].tolist()[-50:]
-    assert held_out.rows["attempt_id"].tolist() == problem.held_out.rows["attempt_id"].tolist()
+    assert few.table["attempt_id"].tolist() == whole.table["attempt_id"].tolist()[-50:]
+    assert held_out.table["attempt_id"].tolist() == problem.held_out.table["attempt_id"].tolist()
 
 
 def test_what_is_taken_away_is_neither_learned_from_nor_in_any_history(problem: Problem) -> None:
-    name = problem.data.rows["hardware_type"].mode()[0]
+    name = problem.data.table["hardware_type"].mode()[0]
     ((training, held_out),) = SOURCE.problem(0, f"hardware_type={name}").folds()
-    assert name not in set(training.rows["hardware_type"])
-    asked = held_out.rows["hardware_type"].to_numpy() == name
+    assert name not in set(training.table["hardware_type"])
+    asked = held_out.table["hardware_type"].to_numpy() == name
     assert asked.any()
     assert np.isnan(held_out.pairs.found["family_hardware"][asked]).all()
 
@@ -72,11 +72,11 @@ def test_what_is_taken_away_is_neither_learned_from_nor_in_any_history(problem: 
 @pytest.mark.parametrize("category", INPUTS)
 def test_a_category_that_is_taken_away_is_not_stated(problem: Problem, category: str) -> None:
     ((training, held_out),) = SOURCE.problem(0, category).folds()
-    assert held_out.rows["attempt_id"].tolist() == problem.held_out.rows["attempt_id"].tolist()
+    assert held_out.table["attempt_id"].tolist() == problem.held_out.table["attempt_id"].tolist()
     np.testing.assert_array_equal(held_out.y, problem.held_out.y)
     for data in (training, held_out):
         for column in INPUTS[category]:
-            values = data.rows[column]
+            values = data.table[column]
             assert (values.isna() | (values == "")).all()
     if category == "history":
         assert all(np.isnan(found).all() for found in held_out.pairs.found.values())
@@ -96,7 +96,7 @@ def test_every_family_predicts_each_attempt_and_does_not_look_at_the_answer(
     estimator.fit(training)
     mean = estimator.predict(held_out).mean
     assert mean.shape == held_out.y.shape
-    hidden = held_out.rows.assign(measured_throughput=1.0)
+    hidden = held_out.table.assign(measured_throughput=1.0)
     np.testing.assert_array_equal(estimator.predict(type(held_out)(hidden, held_out.pairs, mean * 0)).mean, mean)
     assert np.nanmedian(np.abs(mean - held_out.y)) < np.median(np.abs(np.median(training.y) - held_out.y)) / 2
     estimator.save(tmp_path)
@@ -108,10 +108,12 @@ def test_importance_is_what_an_input_is_worth(problem: Problem) -> None:
         """Right for attempts that have as many hosts as they have, and wrong for all that exchanged them."""
 
         def fit(self, training: TrainingSet) -> None:
-            self.hosts = dict(zip(training.rows["attempt_id"], training.pairs.jobs.number("num_trainers"), strict=True))
+            self.hosts = dict(
+                zip(training.table["attempt_id"], training.pairs.jobs.number("num_trainers"), strict=True)
+            )
 
         def predict(self, data: TrainingSet) -> Prediction:
-            own = data.rows["attempt_id"].map(self.hosts).to_numpy() == data.pairs.jobs.number("num_trainers")
+            own = data.table["attempt_id"].map(self.hosts).to_numpy() == data.pairs.jobs.number("num_trainers")
             return Prediction(np.where(own, data.y, data.y + 1))
 
         def save(self, folder: Path) -> None:
@@ -120,7 +122,7 @@ def test_importance_is_what_an_input_is_worth(problem: Problem) -> None:
     estimator = Hosts()
     estimator.fit(problem.held_out)
     lost = importance(estimator, problem.held_out)
-    share = problem.held_out.rows["num_trainers"].value_counts(normalize=True)
+    share = problem.held_out.table["num_trainers"].value_counts(normalize=True)
     # Two attempts drawn at random differ in their hosts with this probability.
     assert set(lost) == {"scale", "num_trainers"} and lost["scale"] == lost["num_trainers"]
     assert lost["scale"] == pytest.approx(100 * (1 - (share**2).sum()), abs=8)
@@ -230,11 +232,11 @@ def test_a_table_is_fitted_anew_every_few_days(tmp_path: Path) -> None:
 
 def test_losses_are_those_of_the_attempts_that_were_taken_away(problem: Problem, tmp_path: Path) -> None:
     held_out = problem.held_out
-    kind = held_out.rows["model_type"].mode()[0]
+    kind = held_out.table["model_type"].mode()[0]
     runs = [Run(SOURCE, name, 0, away) for name in ("chain", "step-1") for away in ("", f"model_type={kind}")]
     results = [result for run in runs for result in measure(run, tmp_path)]
     loss, _ = losses(results, tmp_path)
-    of_kind = held_out.rows["model_type"].to_numpy() == kind
+    of_kind = held_out.table["model_type"].to_numpy() == kind
     mean = results[0].predicted(tmp_path)["mean"]
     hit = within(np.exp(mean), np.exp(held_out.y), 20)[of_kind]
     # Without an attempt of its model type the chain says 1 sample/s.
@@ -242,10 +244,10 @@ def test_losses_are_those_of_the_attempts_that_were_taken_away(problem: Problem,
     assert (loss.attempts, loss.w20_with, loss.w20_without, loss.coverage) == expected
     assert loss.low < loss.w20_with < loss.high
 
-    learned = problem.data.rows[(problem.data.rows["model_type"] != kind).to_numpy()]
+    learned = problem.data.table[(problem.data.table["model_type"] != kind).to_numpy()]
     learned = learned[learned["finished_at"] < problem.starts[0] * SECONDS_PER_DAY]
     old = set(map(tuple, learned[list(ARCHITECTURE)].fillna(-1).to_numpy().tolist()))
-    asked = held_out.rows[list(ARCHITECTURE)].fillna(-1).to_numpy().tolist()
+    asked = held_out.table[list(ARCHITECTURE)].fillna(-1).to_numpy().tolist()
     new = np.array([tuple(summary) not in old and max(summary) > -1 for summary in asked])
     assert new[of_kind].any()
     found = next(one for one in handovers(results, tmp_path, "chain") if one.without)

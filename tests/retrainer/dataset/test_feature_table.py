@@ -60,7 +60,7 @@ def test_features_at_night_equal_features_at_launch_bit_for_bit() -> None:
     vocabulary, imputed = vocabulary_of(data), imputed_of(data)
     at_night = data.matrix(vocabulary, imputed)
     by_id = {one.attempt_id: one for one in made}
-    for row, attempt_id in enumerate(data.rows["attempt_id"]):
+    for row, attempt_id in enumerate(data.table["attempt_id"]):
         one = by_id[attempt_id]
         single = columns([one.submitted])
         day = int(one.submitted.submitted_at.timestamp() // 86_400)

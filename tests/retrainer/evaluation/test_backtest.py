@@ -9,13 +9,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from leap.predictor.features.batch import Floats, Rows
+from leap.predictor.features.batch import Floats, Rows, columns, strings
+from leap.predictor.models.structured.model import rows_of
 from leap.retrainer.cli.backtest import backtest
-from leap.retrainer.dataset.feature_table import frame
+from leap.retrainer.dataset.feature_table import attempt_of, frame
 from leap.retrainer.dataset.partitions import Partitions
-from leap.retrainer.evaluation.backtest import Backtest, rows_of_jobs, rows_of_table, seen, summary, walk
+from leap.retrainer.evaluation.backtest import Backtest, rows_of_table, seen, summary, walk
 from leap.retrainer.evaluation.median_chain import ChainOfMedians
-from leap.schemas.events import JobAllocated
+from leap.schemas.events import THROUGHPUT, JobAllocated
 from tests.artifacts import past
 from tests.builders import MIDNIGHT
 
@@ -67,11 +68,13 @@ def test_runs_side_by_side_see_what_one_after_the_other_does() -> None:
 
 
 def test_rows_of_the_feature_table_are_those_of_the_events() -> None:
-    attempts = past(3, 20)
+    attempts = sorted(past(3, 20), key=lambda one: one.submitted.submitted_at)
     given = JobAllocated(attempt_id="a", hardware_type="fast", hosts=1, accelerators=8, allocated_at=MIDNIGHT)
     jobs = [(one.submitted, given, one.completed) for one in attempts]
-    rows, y = rows_of_table(frame(attempts))
-    expected, expected_y = rows_of_jobs(jobs)
+    rows, y = rows_of_table(frame(map(attempt_of, jobs)))
+    events = columns([one.submitted for one in attempts])
+    expected = rows_of(events, np.arange(60), strings([one.completed.hardware_type for one in attempts]))
+    expected_y = np.log([one.completed.measurements[THROUGHPUT] for one in attempts])
     np.testing.assert_array_equal(y, expected_y)
     for name, column in expected.items():
         np.testing.assert_array_equal(rows[name], column)

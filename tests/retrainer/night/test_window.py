@@ -60,7 +60,7 @@ def test_too_few_attempts_say_how_many_are_needed(tmp_path: Path, count: int) ->
 def test_one_day_is_cut_by_time(tmp_path: Path) -> None:
     window = opened(tmp_path, running(past(1, 100, start=MIDNIGHT + timedelta(days=9)), 0.01))
     assert (len(window.training), len(window.held_out)) == (80, 20)
-    assert window.training.rows["submitted_at"].max() <= window.held_out.rows["submitted_at"].min()
+    assert window.training.table["submitted_at"].max() <= window.held_out.table["submitted_at"].min()
 
 
 def test_a_handful_of_the_day_before_is_not_all_there_is_to_train_on(tmp_path: Path) -> None:
@@ -72,17 +72,17 @@ def test_what_was_still_running_at_midnight_is_not_trained_on(tmp_path: Path) ->
     attempts = past(10, 60)
     window = opened(tmp_path, running(attempts[:480], 24.0, every=6) + attempts[480:])
     midnight = (MIDNIGHT + timedelta(days=8)).timestamp()
-    assert window.training.rows["finished_at"].max() < midnight <= window.held_out.rows["submitted_at"].min()
+    assert window.training.table["finished_at"].max() < midnight <= window.held_out.table["submitted_at"].min()
     assert (len(window.training), len(window.held_out), len(window.unseen)) == (470, 120, 130)
 
 
 def test_within_a_first_day_what_had_finished_is_trained_on(tmp_path: Path) -> None:
     attempts = past(1, 100, start=MIDNIGHT + timedelta(days=9))
     window = opened(tmp_path / "short", running(attempts, 3.0))
-    assert window.training.rows["finished_at"].max() < window.held_out.rows["submitted_at"].min()
+    assert window.training.table["finished_at"].max() < window.held_out.table["submitted_at"].min()
     assert 20 <= len(window.training) < 80
     window = opened(tmp_path / "long", [one for one in running(attempts, 14.0) if one.submitted.submitted_at.hour < 9])
-    assert window.training.rows["finished_at"].max() > window.held_out.rows["submitted_at"].min()
+    assert window.training.table["finished_at"].max() > window.held_out.table["submitted_at"].min()
     assert len(window.held_out) == len(window.unseen) < len(window.training)
 
 

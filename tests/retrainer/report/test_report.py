@@ -178,7 +178,7 @@ def test_choices_are_of_jobs_that_ran_on_several_types(subject: Subject) -> None
     found = dict(choices(subject))
     assert set(found) == set(SAME)
     assert subject.held_out is not None
-    rows = subject.held_out.rows
+    rows = subject.held_out.table
     several = [
         group["hardware_type"].nunique() > 1
         for _, group in rows.groupby(["family", "num_trainers", "accelerators_per_trainer", "batch_size"])
