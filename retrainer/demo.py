@@ -198,8 +198,8 @@ class Demo:
         lists: dict[str, PreferenceList] = {}
 
         def done() -> bool:
-            found = (decode(message.value, PreferenceList) for message in _read(settings, PREFERENCES))
-            lists.update((answer.attempt_id, answer) for answer in found)
+            answers = (decode(message.value, PreferenceList) for message in _read(settings, PREFERENCES))
+            lists.update((answer.attempt_id, answer) for answer in answers)
             return lists.keys() >= wanted
 
         self._until(done, "a preference list of each submission")
@@ -267,14 +267,16 @@ def _read(settings: Settings, topic: str) -> Iterator[Message]:
 def _observed(store: HistoryStore) -> int:
     """Observations of all families."""
     buckets = store.buckets(THROUGHPUT)
-    return sum(found.n for bucket in buckets for key, found in bucket.statistics.items() if key.kind == "family")
+    return sum(
+        statistics.n for bucket in buckets for key, statistics in bucket.statistics.items() if key.kind == "family"
+    )
 
 
 def _predicted(answer: PreferenceList, hardware_type: str) -> float:
     """Samples/s predicted for one hardware type, ranked or not; NaN where there is no prediction."""
-    found = {candidate.hardware_type: candidate.throughput for candidate in answer.ranked}
-    found |= {left_out.hardware_type: left_out.throughput or np.nan for left_out in answer.excluded}
-    return found.get(hardware_type, np.nan)
+    throughput = {candidate.hardware_type: candidate.throughput for candidate in answer.ranked}
+    throughput |= {left_out.hardware_type: left_out.throughput or np.nan for left_out in answer.excluded}
+    return throughput.get(hardware_type, np.nan)
 
 
 def _example(lists: dict[str, PreferenceList]) -> PreferenceList:

@@ -11,7 +11,8 @@ import typer
 from leap.predictor.cli.errors import fail
 
 if TYPE_CHECKING:
-    from leap.retrainer.ablation.run import Result
+    from leap.retrainer.ablation.problem import Source
+    from leap.retrainer.ablation.run import Result, Run
 
 FLEET = "fleet"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -40,47 +41,61 @@ def ablate(
     as_json: Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")] = False,
 ) -> None:
     """Compare families of models, each fitted in a process of its own, one after the other."""
-    from leap.retrainer.ablation.candidates import FAMILIES
     from leap.retrainer.ablation.problem import FleetSource, TableSource
     from leap.retrainer.ablation.results_table import as_figure
-    from leap.retrainer.ablation.run import RESULTS, Run, measure_all
+    from leap.retrainer.ablation.run import RESULTS, measure_all
     from leap.retrainer.ablation.summary import as_text, compare
 
     if listed:
-        for family in FAMILIES.values():
-            print(f"{family.name:12} {family.about}; serving needs {family.serving}")
-            for option, meaning in family.options.items():
-                print(f"{'':12} --set {option}={meaning}{', needed' if option in family.needs else ''}")
+        _list()
         return
     if (source == FLEET) == bool(mapping):
         raise fail("a table needs --mapping, and the fleet takes none")
     of = TableSource(source, mapping, every, warm_up, rows) if mapping else FleetSource(days, per_day, rows)
-    names, given = _named(families), dict(option.partition("=")[::2] for option in options or [])
-    if unknown := set(given) - {option for name in names for option in FAMILIES[name].options}:
-        raise fail(f"no family here takes --set {', '.join(sorted(unknown))}; see leap ablate --list")
-    runs = []
-    for name in names:
-        if missing := [one for one in FAMILIES[name].needs if one not in given]:
-            _tell(f"{name}: left out, it needs {' '.join(f'--set {one}=…' for one in missing)}")
-            continue
-        taken = {option: given[option] for option in FAMILIES[name].options if option in given}
-        runs += [
-            Run(of, name, seed, away, taken, importance and not away)
-            for away in ("", *(without or ()))
-            for seed in range(seeds)
-        ]
+    given = dict(option.partition("=")[::2] for option in options or [])
+    runs = _runs(of, _named(families), given, ("", *(without or ())), seeds, importance)
     for variable in ONE_THREAD:
         os.environ.setdefault(variable, "1")
     results: list[Result] = []
     for result in measure_all(runs, folder):
         results.append(result)
         _tell(f"{len(results)} of {len(runs)} or more: {_brief(result)}")
-    found = compare(results, folder)
-    (folder / "ablation.json").write_bytes(msgspec.json.format(msgspec.json.encode(found)))
-    (folder / "ablation.svg").write_text(as_figure(found.families), encoding="utf-8")
-    print(msgspec.json.encode(found).decode() if as_json else as_text(found))
+    comparison = compare(results, folder)
+    (folder / "ablation.json").write_bytes(msgspec.json.format(msgspec.json.encode(comparison)))
+    (folder / "ablation.svg").write_text(as_figure(comparison.families), encoding="utf-8")
+    print(msgspec.json.encode(comparison).decode() if as_json else as_text(comparison))
     if failed := [result.name for result in results if result.error]:
         raise fail(f"failed: {', '.join(failed)}; {folder / RESULTS} has the reasons")
+
+
+def _list() -> None:
+    from leap.retrainer.ablation.candidates import FAMILIES
+
+    for family in FAMILIES.values():
+        print(f"{family.name:12} {family.about}; serving needs {family.serving}")
+        for option, meaning in family.options.items():
+            print(f"{'':12} --set {option}={meaning}{', needed' if option in family.needs else ''}")
+
+
+def _runs(
+    source: "Source", names: list[str], given: dict[str, str], without: tuple[str, ...], seeds: int, importance: bool
+) -> "list[Run]":
+    """One run for each family, removal and seed; a family without what it needs is left out."""
+    from leap.retrainer.ablation.candidates import FAMILIES
+    from leap.retrainer.ablation.run import Run
+
+    if unknown := set(given) - {option for name in names for option in FAMILIES[name].options}:
+        raise fail(f"no family here takes --set {', '.join(sorted(unknown))}; see leap ablate --list")
+    runs = []
+    for name in names:
+        if missing := [needed for needed in FAMILIES[name].needs if needed not in given]:
+            _tell(f"{name}: left out, it needs {' '.join(f'--set {needed}=…' for needed in missing)}")
+            continue
+        taken = {option: given[option] for option in FAMILIES[name].options if option in given}
+        runs += [
+            Run(source, name, seed, away, taken, importance and not away) for away in without for seed in range(seeds)
+        ]
+    return runs
 
 
 def _named(families: str) -> list[str]:

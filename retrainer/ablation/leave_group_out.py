@@ -40,19 +40,19 @@ class Loss(msgspec.Struct, frozen=True):
 
 def losses(results: Sequence[Result], folder: Path) -> list[Loss]:
     """One line a family and removal, for which there is a result with and one without."""
-    done = {(one.name, one.run.seed, one.run.without): one for one in results if not one.error}
-    found = []
+    done = {(result.name, result.run.seed, result.run.without): result for result in results if not result.error}
+    table = []
     for name, without in dict.fromkeys((name, without) for name, _, without in done if "=" in without):
         pairs = [
-            (done[name, seed, ""], one)
-            for (other, seed, away), one in done.items()
+            (done[name, seed, ""], result)
+            for (other, seed, away), result in done.items()
             if (other, away) == (name, without) and (name, seed, "") in done
         ]
-        each = [judged for whole, one in pairs for judged in _judge(whole, one, folder)]
-        if each:
-            attempts, with_, without_, inside = np.array([judged[:4] for judged in each]).T
-            low, high = np.quantile(np.mean([judged[4] for judged in each], axis=0), (0.025, 0.975))
-            found.append(
+        judgements = [judged for whole, result in pairs for judged in _judge(whole, result, folder)]
+        if judgements:
+            attempts, with_, without_, inside = np.array([judged[:4] for judged in judgements]).T
+            low, high = np.quantile(np.mean([judged[4] for judged in judgements], axis=0), (0.025, 0.975))
+            table.append(
                 Loss(
                     name=name,
                     without=without,
@@ -64,26 +64,26 @@ def losses(results: Sequence[Result], folder: Path) -> list[Loss]:
                     coverage=round(float(inside.mean()), 1),
                 )
             )
-    return found
+    return table
 
 
-def as_text(found: Sequence[Loss]) -> str:
+def as_text(table: Sequence[Loss]) -> str:
     """A table for the terminal."""
     lines = [f"{'':12} {'taken away':28}{'attempts':>9}{'with':>7}{'without':>9}{'lost':>7}{'95%':>14}{'covered':>9}"]
-    for one in found:
-        lost = one.w20_with - one.w20_without
+    for loss in table:
+        lost = loss.w20_with - loss.w20_without
         lines.append(
-            f"{one.name:12} {one.without:28}{one.attempts:9}{one.w20_with:7.1f}{one.w20_without:9.1f}{lost:7.1f}"
-            f"{one.low:7.1f}-{one.high:6.1f}{one.coverage:9.1f}"
+            f"{loss.name:12} {loss.without:28}{loss.attempts:9}{loss.w20_with:7.1f}{loss.w20_without:9.1f}{lost:7.1f}"
+            f"{loss.low:7.1f}-{loss.high:6.1f}{loss.coverage:9.1f}"
         )
     return "\n".join(lines)
 
 
-def _judge(whole: Result, one: Result, folder: Path) -> Iterator[tuple[int, float, float, float, Floats]]:
+def _judge(whole: Result, reduced: Result, folder: Path) -> Iterator[tuple[int, float, float, float, Floats]]:
     """Attempts, w20 with and without, percent in the interval, and draws of the loss; nothing without attempts."""
-    truth, predicted = one.truth(folder), one.predicted(folder)
+    truth, predicted = reduced.truth(folder), reduced.predicted(folder)
     names = pd.DataFrame({"model_type": truth.model_type, "hardware_type": truth.hardware_type})
-    away = removed(names, one.run.without)
+    away = removed(names, reduced.run.without)
     if not away.any():
         return
     mean, spread, basis = predicted["mean"], predicted["spread"], predicted["basis"]

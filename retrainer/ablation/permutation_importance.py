@@ -25,7 +25,7 @@ def importance(estimator: Estimator, data: TrainingSet) -> dict[str, float]:
     orders = [rng.permutation(len(data)) for _ in range(REPEATS)]
     for name, inputs in GROUPS.items():
         asked = [replace(data, pairs=exchange(data.pairs, inputs, order)) for order in orders]
-        changed = [estimator.predict(one).mean for one in asked]
-        if not all(np.array_equal(one, mean, equal_nan=True) for one in changed):
-            losses[name] = round(w20(mean) - float(np.mean([w20(one) for one in changed])), 1)
+        changed = [estimator.predict(prediction).mean for prediction in asked]
+        if not all(np.array_equal(prediction, mean, equal_nan=True) for prediction in changed):
+            losses[name] = round(w20(mean) - float(np.mean([w20(prediction) for prediction in changed])), 1)
     return dict(sorted(losses.items(), key=lambda item: -item[1]))

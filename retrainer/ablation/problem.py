@@ -146,9 +146,9 @@ class TableSource(msgspec.Struct, frozen=True, tag="table"):
         rows = frame(map(attempt_of, jobs))
         day = np.unique(np.floor(rows["submitted_at"].to_numpy(float) / SECONDS_PER_DAY).astype(int))
         starts: list[int] = []
-        for one in day[day >= day[0] + self.warm_up].tolist():
-            if not starts or one >= starts[-1] + self.every:
-                starts.append(one)
+        for candidate in day[day >= day[0] + self.warm_up].tolist():
+            if not starts or candidate >= starts[-1] + self.every:
+                starts.append(candidate)
         if not starts:
             raise ValueError(f"{self.file}: its attempts span less than {self.warm_up} days; shorten --warm-up")
         return make(rows, load_catalog(), tuple(starts), self.rows, without)

@@ -115,20 +115,20 @@ def measure_all(runs: Iterable[Run], folder: Path) -> Iterator[Result]:
             continue
         with ProcessPoolExecutor(1, get_context("spawn"), initializer=end_with_parent) as process:
             try:
-                found = process.submit(measure, run, folder).result()
+                results = process.submit(measure, run, folder).result()
             except Exception as error:  # whatever it is, the other families go on
-                found = [Result(run, run.family, error=f"{type(error).__name__}: {error}"[:500])]
+                results = [Result(run, run.family, error=f"{type(error).__name__}: {error}"[:500])]
         with (folder / RESULTS).open("ab") as lines:
-            lines.writelines(msgspec.json.encode(result) + b"\n" for result in found)
-        yield from found
+            lines.writelines(msgspec.json.encode(result) + b"\n" for result in results)
+        yield from results
 
 
 def read(folder: Path) -> list[Result]:
     """Results so far; of one run and name the last."""
     path = folder / RESULTS
     lines = path.read_bytes().splitlines() if path.exists() else []
-    found = [msgspec.json.decode(line, type=Result) for line in lines]
-    return list({result.file: result for result in found}.values())
+    results = [msgspec.json.decode(line, type=Result) for line in lines]
+    return list({result.file: result for result in results}.values())
 
 
 def measure(run: Run, folder: Path) -> list[Result]:

@@ -40,33 +40,32 @@ class Comparison(msgspec.Struct, frozen=True):
 
 def compare(results: Sequence[Result], folder: Path) -> Comparison:
     """Sum up results whose predictions are in `folder`."""
+    names = dict.fromkeys(result.name for result in results)
     return Comparison(
         families=table.lines(results, folder),
         taken_away=removal.losses(results, folder),
         handed_over=handover.handovers(results, folder, OURS),
-        importance={
-            name: _mean(of) for name in dict.fromkeys(one.name for one in results) if (of := _asked(results, name))
-        },
+        importance={name: _mean(losses) for name in names if (losses := _asked(results, name))},
     )
 
 
-def as_text(found: Comparison) -> str:
+def as_text(comparison: Comparison) -> str:
     """Tables for the terminal, of what there is."""
-    parts = [table.as_text(found.families)]
-    parts += [removal.as_text(found.taken_away)] if found.taken_away else []
-    parts += [handover.as_text(found.handed_over)] if found.handed_over else []
-    for name, lost in found.importance.items():
+    parts = [table.as_text(comparison.families)]
+    parts += [removal.as_text(comparison.taken_away)] if comparison.taken_away else []
+    parts += [handover.as_text(comparison.handed_over)] if comparison.handed_over else []
+    for name, lost in comparison.importance.items():
         ranked = ", ".join(f"{what} {points:.1f}" for what, points in lost.items())
         parts.append(f"{name}: points of w20 lost when attempts exchange\n{ranked}")
     return "\n\n".join(parts)
 
 
 def _asked(results: Sequence[Result], name: str) -> list[dict[str, float]]:
-    return [one.importance for one in results if one.name == name and one.importance]
+    return [result.importance for result in results if result.name == name and result.importance]
 
 
 def _mean(several: list[dict[str, float]]) -> dict[str, float]:
     """Mean of each key, the greatest first; what a seed does not have lost nothing there."""
-    keys = dict.fromkeys(key for one in several for key in one)
-    means = {key: round(sum(one.get(key, 0.0) for one in several) / len(several), 1) for key in keys}
+    keys = dict.fromkeys(key for losses in several for key in losses)
+    means = {key: round(sum(losses.get(key, 0.0) for losses in several) / len(several), 1) for key in keys}
     return dict(sorted(means.items(), key=lambda item: -item[1]))

@@ -36,15 +36,16 @@ class Handover(msgspec.Struct, frozen=True):
 
 def handovers(results: Sequence[Result], folder: Path, name: str) -> list[Handover]:
     """What `name` gains by each other family, where both were run with the same taken away."""
-    done = {(one.name, one.run.seed, one.run.without): one for one in results if not one.error}
-    found = []
+    done = {(result.name, result.run.seed, result.run.without): result for result in results if not result.error}
+    table = []
     for other, without in dict.fromkeys((other, without) for other, _, without in done if other != name):
-        seeds = [seed for each, seed, away in done if (each, away) == (other, without) and (name, seed, away) in done]
-        each = [_judge(done[name, seed, without], done[other, seed, without], folder) for seed in seeds]
-        each = [judged for judged in each if judged[0]]
-        if each:
-            attempts, share, own, others = np.array(each).T
-            found.append(
+        seeds = [seed for *family, seed, away in done if (*family, away) == (other, without)]
+        both = [seed for seed in seeds if (name, seed, without) in done]
+        judgements = [_judge(done[name, seed, without], done[other, seed, without], folder) for seed in both]
+        judgements = [judged for judged in judgements if judged[0]]
+        if judgements:
+            attempts, share, own, others = np.array(judgements).T
+            table.append(
                 Handover(
                     name=name,
                     other=other,
@@ -56,16 +57,16 @@ def handovers(results: Sequence[Result], folder: Path, name: str) -> list[Handov
                     gain=round(float(np.mean(share * (others - own)) / 100), 2),
                 )
             )
-    return found
+    return table
 
 
-def as_text(found: Sequence[Handover]) -> str:
+def as_text(table: Sequence[Handover]) -> str:
     """A table for the terminal."""
     lines = [f"{'new graphs of':14}{'to':14}{'taken away':24}{'attempts':>9}{'%':>6}{'own':>6}{'other':>7}{'gain':>7}"]
     lines += [
-        f"{one.name:14}{one.other:14}{one.without:24}{one.attempts:9}{one.share:6.2f}{one.w20_new:6.1f}"
-        f"{one.w20_new_by_other:7.1f}{one.gain:7.2f}"
-        for one in found
+        f"{handover.name:14}{handover.other:14}{handover.without:24}{handover.attempts:9}{handover.share:6.2f}{handover.w20_new:6.1f}"
+        f"{handover.w20_new_by_other:7.1f}{handover.gain:7.2f}"
+        for handover in table
     ]
     return "\n".join(lines)
 

@@ -38,13 +38,13 @@ class Point(msgspec.Struct, frozen=True):
 
 def bench(counts: tuple[int, ...], attempts_per_day: int, seeds: int) -> list[Point]:
     """Means over `seeds` fleets and `HARDWARE` for each number of jobs; `none` is without any."""
-    found: dict[tuple[int, str], list[tuple[float, float]]] = {}
+    scores: dict[tuple[int, str], list[tuple[float, float]]] = {}
     for seed in range(seeds):
         fleet = Fleet(FleetConfig(seed=seed, days=DAYS + 1, attempts_per_day=attempts_per_day))
         for hardware in HARDWARE:
             for key, result in _Hidden(fleet, hardware).scores(counts).items():
-                found.setdefault(key, []).append(result)
-    means = {key: np.mean(results, axis=0).round(1).tolist() for key, results in found.items()}
+                scores.setdefault(key, []).append(result)
+    means = {key: np.mean(results, axis=0).round(1).tolist() for key, results in scores.items()}
     return [Point(count, how, w20, mdape) for (count, how), (w20, mdape) in means.items()]
 
 

@@ -142,7 +142,7 @@ def nights(
     configure(logging.WARNING)
     with _folder() as folder:
         recipes = known(recipe or DEFAULT_RECIPES)
-        _show(walk(count, attempts, recipes, folder, lambda one: typer.echo(one, err=True)), as_json)
+        _show(walk(count, attempts, recipes, folder, lambda night: typer.echo(night, err=True)), as_json)
 
 
 @app.command()
@@ -182,7 +182,7 @@ def exploration(
     from leap.retrainer.bench import bootstrap as exploration_bench
 
     points = exploration_bench.bench((5, 10, 20, 40), attempts_per_day, seeds)
-    _show({f"{one.jobs} {one.chosen}": [one.w20, one.mdape] for one in points}, as_json)
+    _show({f"{point.jobs} {point.chosen}": [point.w20, point.mdape] for point in points}, as_json)
 
 
 @contextmanager

@@ -155,7 +155,7 @@ def _attempts(fleet: Fleet, day: int) -> Iterator[JobAttempt]:
     events = [arrival.event for arrival in arrivals(batch)]
     submitted = {event.attempt_id: event for event in events if isinstance(event, JobSubmitted)}
     names = fleet.families.names
-    family = dict(zip(attempt_ids(batch), (names[one] for one in batch.family), strict=True))
+    family = dict(zip(attempt_ids(batch), (names[number] for number in batch.family), strict=True))
     summaries: dict[str, dict[str, float]] = {}
     for event in events:
         if isinstance(event, JobCompleted) and event.status == SUCCEEDED and event.attempt_id in submitted:
@@ -173,27 +173,27 @@ def _attempts(fleet: Fleet, day: int) -> Iterator[JobAttempt]:
 
 def _of_rows(rows: pd.DataFrame) -> Iterator[tuple[str, float, float, tuple[Key, ...]]]:
     columns = rows[["attempt_id", "finished_at", "family", "hardware_type", "model_type"]]
-    for (name, at, family, hardware, model), y in zip(
+    for (name, finished_at, family, hardware, model), y in zip(
         columns.itertuples(index=False, name=None), log_target(rows, THROUGHPUT).tolist(), strict=True
     ):
         if y == y:
             keys = Key("family", family), Key("family_hardware", family, hardware), Key("model_type", model)
-            yield name, y, at, keys
+            yield name, y, finished_at, keys
 
 
-def _of_filler(first: int, last: int, at: float) -> Iterator[tuple[str, float, float, tuple[Key, ...]]]:
+def _of_filler(first: int, last: int, finished_at: float) -> Iterator[tuple[str, float, float, tuple[Key, ...]]]:
     """Attempts of families that ran once."""
     for number in range(first, last):
         family = f"filler-{number}x"
         keys = Key("family", family), Key("family_hardware", family, "h100"), Key("model_type", f"m{number % 600}")
-        yield f"filler-{number}", 5.0 + number % 7, at, keys
+        yield f"filler-{number}", 5.0 + number % 7, finished_at, keys
 
 
 def _apply(store: HistoryStore, measured: Iterator[tuple[str, float, float, tuple[Key, ...]]], offset: int) -> int:
     """Add observations at the offsets from `offset` on; returns the next one."""
     batch = []
-    for name, y, at, keys in measured:
-        batch.append(Observation("bench/0", offset, name, THROUGHPUT, y, at, keys))
+    for name, y, finished_at, keys in measured:
+        batch.append(Observation("bench/0", offset, name, THROUGHPUT, y, finished_at, keys))
         offset += 1
         if len(batch) == BATCH:
             store.apply(batch)
@@ -231,7 +231,7 @@ def _write(settings: Settings, written: "multiprocessing.sharedctypes.Synchroniz
     offset = 10**9
     while True:
         first = int(rng.integers(MAX_FAMILIES))
-        at = pd.Timestamp(START).timestamp() + 86_400.0 * DAYS
-        offset = _apply(store, _of_filler(first, first + BATCH, at + offset), offset)
+        finished_at = pd.Timestamp(START).timestamp() + 86_400.0 * DAYS
+        offset = _apply(store, _of_filler(first, first + BATCH, finished_at + offset), offset)
         written.value += BATCH
         time.sleep(1.0)

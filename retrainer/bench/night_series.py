@@ -65,28 +65,28 @@ def walk(
         report = night.run(Plan(night=first + timedelta(days=number), recipes=recipes, window_days=WINDOW_DAYS))
         nights.append(_brief(report, time.monotonic() - begun))
         tell(nights[-1])
-    w20 = [one.w20 for one in nights]
+    w20 = [night.w20 for night in nights]
     return Nights(
         attempts_per_day=attempts_per_day,
         recipes=recipes,
         w20_median=round(median(w20), 1),
         w20_least=min(w20),
         w20_greatest=max(w20),
-        promoted=sum(one.promoted for one in nights),
+        promoted=sum(night.promoted for night in nights),
         seconds=round(time.monotonic() - started, 1),
         nights=nights,
     )
 
 
 def _brief(report: Report, seconds: float) -> OneNight:
-    found = next(row.all for row in report.recipes if row.recipe == report.champion)
-    assert found is not None
+    champion = next(row.all for row in report.recipes if row.recipe == report.champion)
+    assert champion is not None
     return OneNight(
         night=report.night,
         held_out=report.held_out,
-        w20=found.w20,
-        w5=found.w5,
-        mdape=found.mdape,
+        w20=champion.w20,
+        w5=champion.w5,
+        mdape=champion.mdape,
         production_w20=report.production.w20 if report.production else None,
         lookup_w20=report.lookup.w20 if report.lookup else None,
         promoted=report.promoted,

@@ -59,9 +59,9 @@ def bench(settings: Settings, trained: Trained, submissions: int) -> Figures:
         topic = fresh.topic(SUBMITTED)
         read, read_cpu = _timed(lambda: _exhaust(read_range(fresh, topic)))
         decoded, _ = _timed(lambda: _exhaust(submitted(fresh, start, end, BATCH_SIZE)))
-        ranked_by, place = routers(fresh, trained.store, [version]), Path(folder)
-        ranked, ranked_cpu = _timed(lambda: replay(fresh, ranked_by, start, end, place))
-        state = read_state(place)
+        ranked_by, root = routers(fresh, trained.store, [version]), Path(folder)
+        ranked, ranked_cpu = _timed(lambda: replay(fresh, ranked_by, start, end, root))
+        state = read_state(root)
     if state is None or state.submissions != submissions:
         raise RuntimeError(f"of {submissions} submissions not all were replayed: {state}")
     return Figures(

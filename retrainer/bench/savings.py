@@ -68,11 +68,11 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 def bench(fleets: int, attempts_per_day: int) -> Figures:
     """Estimate and compare on fleets of different seeds."""
     trials = [trial(seed, attempts_per_day) for seed in range(fleets)]
-    truth, estimate = np.array([(one.truth, one.estimate.share) for one in trials]).T
-    width = [one.estimate.high - one.estimate.low for one in trials]
+    truth, estimate = np.array([(result.truth, result.estimate.share) for result in trials]).T
+    width = [result.estimate.high - result.estimate.low for result in trials]
     return Figures(
         fleets=fleets,
-        inside=sum(int(one.inside) for one in trials),
+        inside=sum(int(result.inside) for result in trials),
         mean_truth=round(float(truth.mean()), 2),
         mean_estimate=round(float(estimate.mean()), 2),
         mean_error=round(float(np.abs(estimate - truth).mean()), 2),
@@ -161,7 +161,7 @@ def _routed(fleet: Fleet, artifact: Artifact, price: Floats, day: int) -> tuple[
     work = _work(fleet, habit)
     measured = truth[attempts, placed] * noise
     rows = everyone.assign(
-        hardware_type=[fleet.hardware[one] for one in placed],
+        hardware_type=[fleet.hardware[position] for position in placed],
         measured=measured,
         accelerator_hours=work / measured,
     )

@@ -72,7 +72,7 @@ def bench(settings: Settings, trained: Trained, families: int, folder: Path) -> 
     """Fill the store and measure it; encode a day of events and measure them."""
     fleet = Fleet(FleetConfig(days=1, attempts_per_day=2500))
     parts = _parts(fleet, trained)
-    events = {topic: [encode(event) for event in found] for topic, found in parts.items()}
+    events = {topic: [encode(event) for event in messages] for topic, messages in parts.items()}
     events[ATTEMPTS] = _rows(parts, fleet.catalog)
     settings = replace(settings, redis_prefix=f"bench-{os.getpid()}")
     client = connect(settings.redis_url)
@@ -95,8 +95,8 @@ def bench(settings: Settings, trained: Trained, families: int, folder: Path) -> 
         # Of each family one, and on two hardware types one half each.
         store_statistic_full=round((used[2] - used[1]) / (2 * FULL_FAMILIES), 1),
         store_attempt=round((used[3] - used[2]) / len(open_attempts), 1),
-        events={topic: round(sum(map(len, found)) / len(found)) for topic, found in events.items()},
-        events_packed={topic: round(_packed(found) / len(found)) for topic, found in events.items()},
+        events={topic: round(sum(map(len, messages)) / len(messages)) for topic, messages in events.items()},
+        events_packed={topic: round(_packed(messages) / len(messages)) for topic, messages in events.items()},
         partition_attempt=round(sum(partitions.sizes().values()) / len(rows), 1),
         artifact=sum(path.stat().st_size for path in version.iterdir() if not path.name.startswith("history")),
     )
@@ -104,13 +104,13 @@ def bench(settings: Settings, trained: Trained, families: int, folder: Path) -> 
 
 def _parts(fleet: Fleet, trained: Trained) -> dict[str, list[Part]]:
     """Topic to the events of a day, and the lists that answer submissions with 20 candidates."""
-    found: dict[str, list[Part]] = {topic: [] for topic in (SUBMITTED, ALLOCATED, COMPLETED)}
+    of_topic: dict[str, list[Part]] = {topic: [] for topic in (SUBMITTED, ALLOCATED, COMPLETED)}
     for _, topic, _, event in arrivals(fleet.day(0)):
         if isinstance(event, Part):
-            found[topic].append(event)
+            of_topic[topic].append(event)
     router = Router(trained.store)
     router.refresh()
-    return found | {PREFERENCES: list(router.rank_many(trained.submissions))}
+    return of_topic | {PREFERENCES: list(router.rank_many(trained.submissions))}
 
 
 def _rows(parts: Mapping[str, list[Part]], catalog: Catalog) -> list[bytes]:
@@ -118,7 +118,11 @@ def _rows(parts: Mapping[str, list[Part]], catalog: Catalog) -> list[bytes]:
     kept: dict[str, dict[str, str]] = {}
     for event in (event for topic in (SUBMITTED, ALLOCATED, COMPLETED) for event in parts[topic]):
         merge_part(kept.setdefault(event.attempt_id, {}), *to_part(event))
-    return [encode(join_parts(one, catalog)) for one in kept.values() if one.keys() >= {"submitted", "completed"}]
+    return [
+        encode(join_parts(attempt, catalog))
+        for attempt in kept.values()
+        if attempt.keys() >= {"submitted", "completed"}
+    ]
 
 
 def _observations(families: int, attempts: int, name: str = "family") -> Iterator[Observation]:

@@ -50,12 +50,13 @@ def backtest(
     table = HardwareTable(load_catalog())
     fitted = ChainOfMedians() if recipe is Walked.chain else StructuredRecipe(table, EXTRAS, warm_start=True)
     predicted = walk(rows, y, fitted, every, warm_up, jobs)
-    found = summary(rows, y, predicted)
+    scores = summary(rows, y, predicted)
     parts = beside(rows[by], y, predicted, walk(rows, y, ChainOfMedians(), every, warm_up, jobs)) if by else None
     if as_json:
-        print(msgspec.json.encode(found if parts is None else {**msgspec.structs.asdict(found), "by": parts}).decode())
+        by_part = {} if parts is None else {"by": parts}
+        print(msgspec.json.encode({**msgspec.structs.asdict(scores), **by_part}).decode())
     else:
-        print("\n".join((*parts_as_text(parts or {}), as_text(found))))
+        print("\n".join((*parts_as_text(parts or {}), as_text(scores))))
 
 
 def holdout(
@@ -79,14 +80,14 @@ def holdout(
         raise fail(f"--same {', '.join(unknown)}: jobs have {', '.join(sorted(rows))}")
     table = HardwareTable(load_catalog())
     try:
-        found = evaluate_leave_pair_out(rows, y, StructuredRecipe(table, EXTRAS), table, same or SAME)
+        rankings = evaluate_leave_pair_out(rows, y, StructuredRecipe(table, EXTRAS), table, same or SAME)
     except ValueError as error:
         raise fail(f"{file}: {error}") from None
     if as_json:
-        print(msgspec.json.encode(found).decode())
+        print(msgspec.json.encode(rankings).decode())
         return
-    print(f"{found.contexts} contexts of two and more hardware types, {found.pairs} pairs")
-    for name, ranking in msgspec.structs.asdict(found).items():
+    print(f"{rankings.contexts} contexts of two and more hardware types, {rankings.pairs} pairs")
+    for name, ranking in msgspec.structs.asdict(rankings).items():
         if name not in ("contexts", "pairs"):
             print(f"{name:19} tau {ranking.tau:6.3f}  regret {ranking.regret:5}%")
 
@@ -121,18 +122,18 @@ def _of_partitions() -> "tuple[Rows, Floats]":
     return rows, y
 
 
-def as_text(found: "Backtest") -> str:
+def as_text(backtest: "Backtest") -> str:
     """One line for all attempts, those seen before, and the others."""
-    parts = (("all", found.all), ("seen", found.seen), ("unseen", found.unseen))
+    parts = (("all", backtest.all), ("seen", backtest.seen), ("unseen", backtest.unseen))
     return "\n".join(f"{name:7} n {part.n if part else 0:6}  {_line(part)}" for name, part in parts)
 
 
 def parts_as_text(parts: "dict[str, Beside]") -> list[str]:
     """Two lines for each part: the recipe's scores, and the chain's."""
     return [
-        f"{name:7} {who:7} n {found.n if found else 0:6}  {_line(found)}"
+        f"{name:7} {who:7} n {scores.n if scores else 0:6}  {_line(scores)}"
         for name, part in parts.items()
-        for who, found in (("recipe", part.recipe), ("chain", part.chain))
+        for who, scores in (("recipe", part.recipe), ("chain", part.chain))
     ]
 
 

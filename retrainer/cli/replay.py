@@ -52,25 +52,28 @@ def replay(
     if start >= end:
         raise fail(f"--from {start.isoformat()} is not before --to {end.isoformat()}")
     with ExitStack() as stack:
-        place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="leap-replay-")))
+        kept = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="leap-replay-")))
         try:
             store = open_store(settings.artifacts, trusted_keys=settings.trusted_keys)
             ranked_by = routers(settings, store, _versions(settings, artifact, compare))
             publish = _publisher(settings, topic) if topic else _keep
-            state = run(settings, ranked_by, start, end, place, publish, _teller())
+            state = run(settings, ranked_by, start, end, kept, publish, _teller())
         except (LookupError, OtherReplay) as error:
             raise fail(str(error)) from None
-        lines = read_frame(place)
+        lines = read_frame(kept)
     if parquet:
         lines.to_parquet(parquet, index=False)
-    found = summarise(state, lines)
-    print(msgspec.json.encode(found).decode() if as_json else as_text(found))
+    summary = summarise(state, lines)
+    print(msgspec.json.encode(summary).decode() if as_json else as_text(summary))
 
 
-def as_text(found: "Summary") -> str:
+def as_text(summary: "Summary") -> str:
     """A replay in a few lines."""
-    lines = [f"submitted from {found.start} to {found.end}; {found.per_s:,} a second; {found.rejected} no submissions"]
-    for side in found.sides:
+    lines = [
+        f"submitted from {summary.start} to {summary.end}; {summary.per_s:,} a second; "
+        f"{summary.rejected} no submissions"
+    ]
+    for side in summary.sides:
         outcomes = ", ".join(f"{count:,} {name}" for name, count in side.outcomes.items())
         lines.append(f"{side.artifact}: {side.submissions:,} attempts ({outcomes}), {side.finished:,} finished")
         parts = {"all": side.all, "known families": side.known, "first seen": side.first_seen}
@@ -85,11 +88,12 @@ def as_text(found: "Summary") -> str:
         if side.doubt:
             lines.append(f"  {side.doubt}")
         lines.append(f"  {side.interval}% in their interval; {side.on_first}% ran on the first choice")
-    if found.same_first is not None:
-        lines.append(f"the same first choice for {found.same_first}%; furthest apart:")
+    if summary.same_first is not None:
+        lines.append(f"the same first choice for {summary.same_first}%; furthest apart:")
     lines += [
-        f"  {one.attempt_id} {one.model_type}: {one.apart} times; first {one.first[0]} and {one.first[1]}"
-        for one in found.differ_most
+        f"  {difference.attempt_id} {difference.model_type}: {difference.apart} times; "
+        f"first {difference.first[0]} and {difference.first[1]}"
+        for difference in summary.differ_most
     ]
     return "\n".join(lines)
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from leap.predictor.artifacts.open import open_store
 from leap.predictor.cli.errors import fail, writable
 from leap.schemas.events import THROUGHPUT
 from leap.streams.cli.common import read_settings
+
+if TYPE_CHECKING:
+    from leap.retrainer.report.subject import Subject
 
 
 def report(
@@ -35,27 +38,13 @@ def report(
     """Write what a night or a replay found: figures, tables, the lookup table beside Leap, the worst families."""
     if routed_since and target != THROUGHPUT:
         raise fail(f"--routed-since compares throughput: leave it out, or --target {target}")
-    from leap.retrainer.dataset.partitions import Partitions
     from leap.retrainer.report.figures import figures
     from leap.retrainer.report.html_page import page
     from leap.retrainer.report.png import NoRenderer, pictures
-    from leap.retrainer.report.subject import of_night, of_replay
-    from leap.retrainer.savings.inputs import saving_since
-    from leap.schemas.hardware import load_catalog
+    from leap.retrainer.report.subject import of_replay
 
-    settings = read_settings()
-    partitions = Partitions(settings.partitions)
     try:
-        if replayed:
-            subject = of_replay(replayed)
-        else:
-            day = night or _last(partitions.files.names(f"reports/{target}-*.json"), target)
-            store = open_store(settings.artifacts, trusted_keys=settings.trusted_keys)
-            subject = of_night(partitions, store, target, day.date())
-            if routed_since:
-                catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
-                saved = saving_since(partitions, store, catalog, routed_since.date(), day.date())
-                subject = replace(subject, saving=saved)
+        subject = of_replay(replayed) if replayed else _of_night(target, night, routed_since)
         drawn = list(figures(subject))
         out.write_text(page(subject, drawn), encoding="utf-8")
         if as_png:
@@ -68,6 +57,25 @@ def report(
     except (ValueError, NoRenderer) as error:
         raise fail(str(error)) from None
     print(out)
+
+
+def _of_night(target: str, night: datetime | None, routed_since: datetime | None) -> "Subject":
+    """A night, the last by default, and what routing has saved since a day if one is given."""
+    from leap.retrainer.dataset.partitions import Partitions
+    from leap.retrainer.report.subject import of_night
+    from leap.retrainer.savings.inputs import saving_since
+    from leap.schemas.hardware import load_catalog
+
+    settings = read_settings()
+    partitions = Partitions(settings.partitions)
+    day = night or _last(partitions.files.names(f"reports/{target}-*.json"), target)
+    store = open_store(settings.artifacts, trusted_keys=settings.trusted_keys)
+    subject = of_night(partitions, store, target, day.date())
+    if not routed_since:
+        return subject
+    catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
+    saving = saving_since(partitions, store, catalog, routed_since.date(), day.date())
+    return replace(subject, saving=saving)
 
 
 def _last(names: list[str], target: str) -> datetime:

@@ -56,13 +56,9 @@ def retrain(
 ) -> None:
     """Train on the window before the night, publish the champion, move production if it is good enough."""
     from leap.retrainer.dataset.partitions import Partitions
-    from leap.retrainer.night.joblib_backend import joblib_backend
-    from leap.retrainer.night.plan import DEFAULT_RECIPES, Plan, report_name
-    from leap.retrainer.night.schedule import night_lock, run_daily
+    from leap.retrainer.night.plan import DEFAULT_RECIPES, Plan
     from leap.retrainer.storage.lease import Busy
     from leap.streams.cli.common import read_settings
-    from leap.streams.runtime.health_server import health_server
-    from leap.streams.runtime.liveness import Progress
     from leap.streams.runtime.logs import configure
 
     configure()
@@ -76,20 +72,10 @@ def retrain(
         promote=not trial,
         n_jobs=jobs,
     )
-    targets = tuple(target or settings.targets)
-    partitions = Partitions(settings.partitions)
-
-    def run(day: date, names: Sequence[str]) -> "list[Report]":
-        with night_lock(partitions.root), joblib_backend(backend):
-            plans = [replace(plan, night=day, target=name) for name in names]
-            return _run_all(partial(_run, settings, partitions, offline=offline), plans)
-
-    def left(day: date) -> list[str]:
-        return [name for name in targets if not partitions.files.names(report_name(name, day))]
-
+    targets, partitions = tuple(target or settings.targets), Partitions(settings.partitions)
+    run = partial(_run_all, settings, partitions, plan, backend=backend, offline=offline)
     if every:
-        with health_server(settings.metrics_port, Progress()) if settings.metrics_port else nullcontext():
-            run_daily(lambda day: run(day, left(day)), lambda day: not left(day))
+        _run_daily(run, partitions, targets, settings.metrics_port)
     try:
         reports = run(plan.night, targets)
     except (Busy, NightFailed, ValueError) as error:  # ValueError: of the backend
@@ -97,6 +83,22 @@ def retrain(
     except OSError as error:
         raise fail(f"{in_words(error)}; LEAP_PARTITIONS says where partitions are") from None
     print(msgspec.json.encode(reports).decode() if as_json else "\n".join(map(summary, reports)))
+
+
+def _run_daily(
+    run: "Callable[[date, Sequence[str]], object]", partitions: "Partitions", targets: Sequence[str], port: int
+) -> None:
+    """Run every day, for ever, what has no report of that day yet; health on `port`, unless it is 0."""
+    from leap.retrainer.night.plan import report_name
+    from leap.retrainer.night.schedule import run_daily
+    from leap.streams.runtime.health_server import health_server
+    from leap.streams.runtime.liveness import Progress
+
+    def left(day: date) -> list[str]:
+        return [target for target in targets if not partitions.files.names(report_name(target, day))]
+
+    with health_server(port, Progress()) if port else nullcontext():
+        run_daily(lambda day: run(day, left(day)), lambda day: not left(day))
 
 
 def known(recipes: Sequence[str]) -> tuple[str, ...]:
@@ -112,21 +114,33 @@ class NightFailed(RuntimeError):
     """Some targets have no artifact of this night; the text says which and why."""
 
 
-def _run_all(run: "Callable[[Plan], Report]", plans: "list[Plan]") -> "list[Report]":
-    """One night a target; one that fails does not hold up the others.
+def _run_all(
+    settings: "Settings",
+    partitions: "Partitions",
+    plan: "Plan",
+    day: date,
+    targets: Sequence[str],
+    backend: str,
+    offline: bool,
+) -> "list[Report]":
+    """One run a target; one that fails does not hold up the others.
 
     Raises
     ------
     NightFailed
         After all have run, if any failed.
     """
+    from leap.retrainer.night.joblib_backend import joblib_backend
+    from leap.retrainer.night.schedule import night_lock
+
     reports, failed = [], []
-    for plan in plans:
-        try:
-            reports.append(run(plan))
-        except Exception as error:
-            log.exception("the night of a target failed", target=plan.target)
-            failed.append(f"{plan.target}: {error}")
+    with night_lock(partitions.root), joblib_backend(backend):
+        for target in targets:
+            try:
+                reports.append(_run(settings, partitions, replace(plan, night=day, target=target), offline))
+            except Exception as error:
+                log.exception("training run failed", target=target)
+                failed.append(f"{target}: {error}")
     if failed:
         raise NightFailed("\n".join([*map(summary, reports), *failed]))
     return reports
@@ -161,12 +175,12 @@ def summary(report: "Report") -> str:
         named = report.missing_days[:3] + ("…",) * (len(report.missing_days) > 3)
         lines.append(f"  {len(report.missing_days)} days have no attempts: {', '.join(named)}")
     for row in report.recipes:
-        found = row.all
-        result = f"w20 {found.w20:5} w5 {found.w5:5} MdAPE {found.mdape:5}" if found else f"failed: {row.error}"
+        scores = row.all
+        result = f"w20 {scores.w20:5} w5 {scores.w5:5} MdAPE {scores.mdape:5}" if scores else f"failed: {row.error}"
         lines.append(f"  {row.recipe:20} {result}  {row.seconds:7.1f} s")
-    for name, found in (("lookup table", report.lookup), (f"{report.champion} there", report.champion_on_lookup)):
-        if found:
-            lines.append(f"  {name:20} w20 {found.w20:5} w5 {found.w5:5} of the attempts that the table covers")
+    for name, scores in (("lookup table", report.lookup), (f"{report.champion} there", report.champion_on_lookup)):
+        if scores:
+            lines.append(f"  {name:20} w20 {scores.w20:5} w5 {scores.w5:5} of the attempts that the table covers")
     if report.store:
         lines.append(
             f"  store: {report.store.equal:,} of {report.store.keys:,} keys as in the partitions, "
@@ -174,7 +188,7 @@ def summary(report: "Report") -> str:
         )
         if not report.fences:
             lines.append("  the store lacks too much: the artifact has the statistics of the partitions")
-    skewed = [f"{name} {found.differing}%" for name, found in report.skew.items() if found.differing]
+    skewed = [f"{name} {skew.differing}%" for name, skew in report.skew.items() if skew.differing]
     if skewed:
         lines.append(f"  served otherwise than recomputed: {', '.join(skewed)}")
     lines.append(f"{report.artifact}: {'promoted' if report.promoted else 'kept, not promoted'}: {report.reason}")

@@ -71,10 +71,10 @@ def walk(
     """
     day = np.floor(np.asarray(rows["day"], dtype=float))
     nights = list(_nights(day, every_days, day.min() + warm_up_days))
-    runs = [[nights[one] for one in run] for run in np.array_split(np.arange(len(nights)), n_jobs) if len(run)]
+    runs = [[nights[number] for number in run] for run in np.array_split(np.arange(len(nights)), n_jobs) if len(run)]
     predicted = np.full(len(y), np.nan)
-    for found in Parallel(n_jobs)(delayed(_run)(rows, y, estimator, day, run) for run in runs):
-        for now, values in found:
+    for fits in Parallel(n_jobs)(delayed(_run)(rows, y, estimator, day, run) for run in runs):
+        for now, values in fits:
             predicted[now] = values
     return predicted
 
@@ -83,12 +83,12 @@ def _run(
     rows: Rows, y: Floats, estimator: RowEstimator, day: Floats, nights: Sequence[tuple[float, float]]
 ) -> list[tuple[NDArray[np.intp], Floats]]:
     """Positions and what was predicted of them, by fit."""
-    found = []
+    fits = []
     for start, end in nights:
         past, now = np.flatnonzero(day < start), np.flatnonzero((day >= start) & (day < end))
         estimator.fit(take(rows, past), y[past])
-        found.append((now, estimator.predict(take(rows, now))))
-    return found
+        fits.append((now, estimator.predict(take(rows, now))))
+    return fits
 
 
 def summary(rows: Rows, y: Floats, predicted: Floats) -> Backtest:

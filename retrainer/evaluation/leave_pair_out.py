@@ -89,7 +89,7 @@ def evaluate_leave_pair_out(
     turn = np.array([np.count_nonzero(of_model[:n] == of_model[n]) + of_model[n] for n in range(len(ranked))])
     turn %= np.bincount(of_model)[of_model]
     pairs = [np.isin(pair, ranked[turn == n]) for n in range(turn.max() + 1)]
-    models = [model == one for one in np.unique(of_model)]
+    models = [model == number for number in np.unique(of_model)]
     position = table.index(rows["hardware_type"][cells.chosen].tolist())
     by = {name: table.specifications[position, SPECIFICATIONS.index(name)] for name in SPECIFICATIONS}
     peak = np.fmax(by["fp16_tflops"], by["bf16_tflops"])
@@ -100,15 +100,15 @@ def evaluate_leave_pair_out(
     def by_chain(kept: Rows, y: Floats, ranked: Rows) -> Floats:
         return ChainOfMedians().fit(kept, y).predict(ranked)
 
-    without_pairs = cells.without(pairs, rows, y, by_recipe)
+    without_pairs = cells.predict_without(pairs, rows, y, by_recipe)
     return LeavePairOut(
         contexts=len(np.unique(cells.context)),
         pairs=len(ranked),
         seen=cells.ranking(recipe.predict(rows)[cells.chosen]),
         pair_held_out=cells.one_held_out(without_pairs),
-        chain_pair_held_out=cells.one_held_out(cells.without(pairs, rows, y, by_chain)),
+        chain_pair_held_out=cells.one_held_out(cells.predict_without(pairs, rows, y, by_chain)),
         no_pair_seen=cells.all_held_out(without_pairs),
-        model_held_out=cells.all_held_out(cells.without(models, rows, y, by_recipe)),
+        model_held_out=cells.all_held_out(cells.predict_without(models, rows, y, by_recipe)),
         peak=cells.ranking(np.where(np.isnan(peak), by["fp32_tflops"], peak)),
         bandwidth=cells.ranking(by["memory_bandwidth_gb_s"]),
         price=cells.ranking(table.price[position]),
@@ -153,7 +153,7 @@ class _Cells:
         first = np.unique(cell, return_index=True)[1]
         return cls(chosen, cell, context[chosen][first], grouped_median(cell, y[chosen], len(first)))
 
-    def without(
+    def predict_without(
         self,
         parts: Sequence[NDArray[np.bool_]],
         rows: Rows,
@@ -162,10 +162,7 @@ class _Cells:
     ) -> list[Without]:
         """What fits predict for the ranked rows, each fitted without one part of the rows."""
         ranked = take(rows, self.chosen)
-        kept = [np.flatnonzero(~part) for part in parts]
-        return [
-            (part[self.chosen], predict(take(rows, at), y[at], ranked)) for part, at in zip(parts, kept, strict=True)
-        ]
+        return [(part[self.chosen], predict(take(rows, ~part), y[~part], ranked)) for part in parts]
 
     def ranking(self, predicted: Floats) -> Ranking:
         """How (k,) predictions, or anything else that is high for the best, rank the cells; NaN stands last."""
@@ -185,10 +182,10 @@ class _Cells:
             score = grouped_median(self.cell, np.nan_to_num(predicted, nan=-np.inf), len(self.context))
             for context in np.unique(self.context[self.cell[left_out]]):
                 of_context.setdefault(int(context), []).append(self._context(self.context == context, score))
-        tau, regret = np.mean([np.mean(found, axis=0) for found in of_context.values()], axis=0)
+        tau, regret = np.mean([np.mean(rankings, axis=0) for rankings in of_context.values()], axis=0)
         return Ranking(round(float(tau), 3), round(100.0 * float(regret), 1))
 
-    def _context(self, at: NDArray[np.bool_], score: Floats) -> tuple[float, float]:
-        tau = kendalltau(score[at], self.measured[at]).statistic
-        lost = -np.expm1(self.measured[at][score[at].argmax()] - self.measured[at].max())
+    def _context(self, cells: NDArray[np.bool_], score: Floats) -> tuple[float, float]:
+        tau = kendalltau(score[cells], self.measured[cells]).statistic
+        lost = -np.expm1(self.measured[cells][score[cells].argmax()] - self.measured[cells].max())
         return float(np.nan_to_num(tau)), float(lost)  # tau is not defined where all scores are equal

@@ -43,18 +43,18 @@ def window_anomalies(rows: pd.DataFrame, y: Floats, gaps: Sequence[date], max_mi
     day = np.floor(rows["finished_at"].to_numpy(float) / SECONDS_PER_DAY).astype(int)
     usable = ~np.isnan(y)
     day, y, rows = day[usable], y[usable], rows[usable]
-    found = []
+    anomalies = []
     if len(gaps) > max_missing:
         named = ", ".join(map(str, gaps[:NAMED])) + (", …" if len(gaps) > NAMED else "")
-        found.append(f"{len(gaps)} days are missing ({named}), more than {max_missing}")
+        anomalies.append(f"{len(gaps)} days are missing ({named}), more than {max_missing}")
     if not len(day):
-        return tuple(found)
+        return tuple(anomalies)
     newest = day == day.max()
     earlier = pd.Series(y[~newest]).groupby(day[~newest])
     if earlier.ngroups >= LEAST_DAYS:
         last = day_of(int(day.max()))
-        found += _unlike(rows, y, newest, float(earlier.size().median()), float(earlier.median().median()), last)
-    return tuple(found)
+        anomalies += _unlike(rows, y, newest, float(earlier.size().median()), float(earlier.median().median()), last)
+    return tuple(anomalies)
 
 
 def _unlike(
@@ -65,13 +65,13 @@ def _unlike(
         return [f"{last} has {newest.sum()} attempts with the target, where a day has {count:.0f}"]
     if newest.sum() < LEAST_ATTEMPTS:
         return []
-    found = []
+    anomalies = []
     shift = float(np.median(y[newest])) - middle
     if abs(shift) > MOST_SHIFT:
-        found.append(f"the median of {last} is {np.exp(shift):.3g} times that of other days")
+        anomalies.append(f"the median of {last} is {np.exp(shift):.3g} times that of other days")
     for column in ("hardware_type", "model_type"):
         usual = rows[column][~newest].value_counts(normalize=True)
         moved = 0.5 * float(rows[column][newest].value_counts(normalize=True).sub(usual, fill_value=0.0).abs().sum())
         if moved > MOST_MOVED:
-            found.append(f"{moved:.0%} of the attempts of {last} have another {column} than is usual")
-    return found
+            anomalies.append(f"{moved:.0%} of the attempts of {last} have another {column} than is usual")
+    return anomalies

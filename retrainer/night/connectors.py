@@ -71,7 +71,7 @@ def snapshot(settings: Settings, target: str, files: Files) -> Callable[[], Stat
         parts = [statistics_array.NONE]
         fences: dict[str, int] = {}
         for bucket in store.buckets(target):
-            rows = [(key_hash(*key), _family(key), *found) for key, found in bucket.statistics.items()]
+            rows = [(key_hash(*key), _family(key), *statistics) for key, statistics in bucket.statistics.items()]
             parts.append(np.array(rows, statistics_array.STATISTICS_DTYPE))
             fences |= {source: max(offset, fences.get(source, -1)) for source, offset in bucket.fences.items()}
         data, count = pack(store, (target,))
@@ -79,7 +79,7 @@ def snapshot(settings: Settings, target: str, files: Files) -> Callable[[], Stat
         files.write(name, data)
         names = files.names(f"history/{target}-*.gz")
         # The largest stays, or a week of nights over a store that lost its history would push out the last that had it.
-        for old in {*names[:-KEPT_BACKUPS]} - {max(names, key=lambda each: (files.size(each), each))}:
+        for old in {*names[:-KEPT_BACKUPS]} - {max(names, key=lambda backup: (files.size(backup), backup))}:
             files.remove(old)
         log.info("history backed up", name=name, statistics=count, bytes=len(data))
         return StatisticsSnapshot(np.concatenate(parts), fences)

@@ -13,6 +13,7 @@ from leap.predictor.artifacts.manifest import Range
 from leap.predictor.features import matrix
 from leap.predictor.features.batch import Floats
 from leap.predictor.features.history import Imputation
+from leap.predictor.features.matrix import Matrix
 from leap.predictor.features.target_encoding import TargetEncoder
 from leap.predictor.models.accuracy import Accuracy, accuracy
 from leap.predictor.models.cascade import BinnedCascade
@@ -97,48 +98,30 @@ def select_champion(
     vocabulary, imputed = vocabulary_of(training), imputed_of(training)
     features, judged = training.matrix(vocabulary, imputed), held_out.matrix(vocabulary, imputed)
     measured = np.exp(held_out.y)
-    group, known = basis(held_out.pairs), ~np.isnan(held_out.pairs.found["family"][:, 0])
-    rows: list[RecipeResult] = []
-    found: dict[str, tuple[Floats, Interval]] = {}
+    table: list[RecipeResult] = []
+    predictions: dict[str, tuple[Floats, Interval]] = {}
     for name in recipes:
         started = time.monotonic()
-        place = folder / name
-        place.mkdir(parents=True)
         try:
             recipe = RECIPES[name](n_jobs)
-            recipe.fit(training, features)
-            recipe.save(place)
-            prediction = load_model(place, features.shape[1]).predict(held_out.pairs, judged)
-            if missing := np.count_nonzero(~np.isfinite(prediction.mean)):
-                raise ValueError(f"{missing} of {len(measured)} predictions are not finite")
-            interval = calibrate(held_out.y, prediction.mean, prediction.spread, group)
+            predicted, interval = _fit(recipe, training, features, held_out, judged, folder / name)
         except Exception as error:
             log.exception("recipe failed", recipe=name)
-            rows.append(RecipeResult(name, time.monotonic() - started, error=f"{type(error).__name__}: {error}"[:500]))
+            table.append(RecipeResult(name, time.monotonic() - started, error=f"{type(error).__name__}: {error}"[:500]))
             continue
-        predicted = np.exp(prediction.mean)
-        row = RecipeResult(
-            recipe=name,
-            seconds=round(time.monotonic() - started, 1),
-            all=accuracy(predicted, measured),
-            known=accuracy(predicted[known], measured[known]),
-            first_seen=accuracy(predicted[~known], measured[~known]),
-            moved=_moved(recipe),
-        )
-        log.info("recipe trained", recipe=name, seconds=row.seconds, **_brief(row))
-        rows.append(row)
-        found[name] = predicted, interval
-    if not found:
-        raise RuntimeError(f"no recipe could be trained: {'; '.join(f'{row.recipe}: {row.error}' for row in rows)}")
-    champion = max((row for row in rows if row.all), key=_sort_key)
-    predicted, interval = found[champion.recipe]
+        table.append(_scored(name, round(time.monotonic() - started, 1), recipe, predicted, held_out))
+        log.info("recipe trained", recipe=name, seconds=table[-1].seconds, **_brief(table[-1]))
+        predictions[name] = predicted, interval
+    if not predictions:
+        raise RuntimeError(f"no recipe could be trained: {'; '.join(f'{row.recipe}: {row.error}' for row in table)}")
+    champion = max((row for row in table if row.all), key=_sort_key)
+    predicted, interval = predictions[champion.recipe]
     looked_up = LookupTable.learn(training.table, np.exp(training.y)).predict(held_out.table)
     covered = ~np.isnan(looked_up)
-    chain = ChainOfMedians().fit(training.rows, training.y)
     return Comparison(
         vocabulary=vocabulary,
         imputed=imputed,
-        table=rows,
+        table=table,
         champion=champion,
         folder=folder / champion.recipe,
         interval=interval,
@@ -147,7 +130,33 @@ def select_champion(
         champion_on_lookup=accuracy(predicted[covered], measured[covered]),
         predicted=predicted,
         looked_up=looked_up,
-        chained=np.exp(chain.answer(held_out.rows)),
+        chained=np.exp(ChainOfMedians().fit(training.rows, training.y).answer(held_out.rows)),
+    )
+
+
+def _fit(
+    recipe: Recipe, training: TrainingSet, features: Matrix, held_out: TrainingSet, judged: Matrix, folder: Path
+) -> tuple[Floats, Interval]:
+    """Fit, save and read back: (n,) samples/s of the held-out attempts, and the interval calibrated on them."""
+    folder.mkdir(parents=True)
+    recipe.fit(training, features)
+    recipe.save(folder)
+    prediction = load_model(folder, features.shape[1]).predict(held_out.pairs, judged)
+    if missing := np.count_nonzero(~np.isfinite(prediction.mean)):
+        raise ValueError(f"{missing} of {len(held_out)} predictions are not finite")
+    interval = calibrate(held_out.y, prediction.mean, prediction.spread, basis(held_out.pairs))
+    return np.exp(prediction.mean), interval
+
+
+def _scored(name: str, seconds: float, recipe: Recipe, predicted: Floats, held_out: TrainingSet) -> RecipeResult:
+    measured, known = np.exp(held_out.y), ~np.isnan(held_out.pairs.found["family"][:, 0])
+    return RecipeResult(
+        recipe=name,
+        seconds=seconds,
+        all=accuracy(predicted, measured),
+        known=accuracy(predicted[known], measured[known]),
+        first_seen=accuracy(predicted[~known], measured[~known]),
+        moved=_moved(recipe),
     )
 
 

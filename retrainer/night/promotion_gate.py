@@ -66,10 +66,10 @@ def decide(
         beaten, baseline, sure = difference(comparison.predicted, answered, measured)
         if sure < -margin:
             return Decision(False, f"w20 {beaten:.1f} is worse than the {name}'s {baseline:.1f} where it answers")
-    found = comparison.champion.all
-    assert found is not None
+    scores = comparison.champion.all
+    assert scores is not None
     beside = "there is none to compare with" if np.isnan(theirs) else f"production's is {theirs:.1f}"
-    return Decision(True, f"w20 {found.w20} on {found.n} held-out attempts; {beside}")
+    return Decision(True, f"w20 {scores.w20} on {scores.n} held-out attempts; {beside}")
 
 
 def difference(ours: Floats, theirs: Floats, measured: Floats) -> tuple[float, float, float]:

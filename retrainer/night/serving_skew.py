@@ -41,7 +41,7 @@ def skew(data: TrainingSet) -> dict[str, Skew]:
     """
     again = history.features(data.pairs.found, data.pairs.jobs.submitted_at, history.Imputation())
     served = data.table[list(SERVED)].to_numpy(dtype=np.float64)
-    found = {}
+    skews = {}
     for kind in KINDS:
         count = FEATURES.index(f"{kind}_count")
         observations = np.minimum(served[:, count], again[:, count])
@@ -50,8 +50,8 @@ def skew(data: TrainingSet) -> dict[str, Skew]:
             column = FEATURES.index(name)
             compared = ~np.isnan(served[:, column]) & (observations >= LEAST_OBSERVATIONS.get(part, 1))
             if compared.any():
-                found[name] = _compared(served[compared, column], again[compared, column])
-    return found
+                skews[name] = _compared(served[compared, column], again[compared, column])
+    return skews
 
 
 def _compared(served: Floats, again: Floats) -> Skew:

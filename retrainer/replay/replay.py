@@ -18,7 +18,7 @@ from leap.predictor.features.batch import seconds
 from leap.predictor.routing.ranking import Policy
 from leap.predictor.routing.router import Router
 from leap.schemas.events import JobSubmitted, PreferenceList
-from leap.streams.kafka.event_range import Ended, ended, submitted
+from leap.streams.kafka.event_range import Batch, Ended, ended, submitted
 from leap.streams.ranking.worker import BATCH_SIZE
 from leap.streams.runtime.settings import Settings
 
@@ -139,14 +139,10 @@ def replay(
     """
     versions = [_version(router) for router in ranked_by]
     what = (settings.topic_prefix, start.isoformat(), end.isoformat(), *versions)
-    state = read_state(folder) or State(what=what)
-    if state.what != what:
-        raise OtherReplay(f"{folder} holds a replay of {' '.join(state.what)}; name another folder, or remove it")
+    state = _opened(folder, what)
     if state.done:
         return state
-    folder.mkdir(parents=True, exist_ok=True)
-    endings = ended(settings, start)
-    learned = [_learned_until(router) for router in ranked_by]
+    endings, learned = ended(settings, start), [_learned_until(router) for router in ranked_by]
     encoder = msgspec.json.Encoder()
     with (folder / LINES).open("ab") as file:
         os.truncate(file.fileno(), state.length)
@@ -157,19 +153,33 @@ def replay(
             lines = encoder.encode_lines(list(_lines(batch.submissions, versions, learned, answers, endings)))
             file.write(lines)
             file.flush()
-            state = State(
-                what=what,
-                positions=dict(batch.positions),
-                length=state.length + len(lines),
-                submissions=state.submissions + len(batch.submissions),
-                rejected=state.rejected + batch.rejected,
-                seconds=state.seconds + time.perf_counter() - began,
-            )
+            state = _after(state, batch, len(lines), time.perf_counter() - began)
             _write_state(folder, state)
             told(state)
     state = msgspec.structs.replace(state, done=True)
     _write_state(folder, state)
     return state
+
+
+def _opened(folder: Path, what: tuple[str, ...]) -> State:
+    """The state that the folder holds, or a new one in a folder that there is then."""
+    state = read_state(folder) or State(what=what)
+    if state.what != what:
+        raise OtherReplay(f"{folder} holds a replay of {' '.join(state.what)}; name another folder, or remove it")
+    folder.mkdir(parents=True, exist_ok=True)
+    return state
+
+
+def _after(state: State, batch: Batch, length: int, took_s: float) -> State:
+    """The state with a batch whose lines took `length` bytes and `took_s` seconds."""
+    return State(
+        what=state.what,
+        positions=dict(batch.positions),
+        length=state.length + length,
+        submissions=state.submissions + len(batch.submissions),
+        rejected=state.rejected + batch.rejected,
+        seconds=state.seconds + took_s,
+    )
 
 
 def read_state(folder: Path) -> State | None:
@@ -222,8 +232,9 @@ def _lines(
 
 def predictions(answer: PreferenceList) -> dict[str, float]:
     """Hardware type to predicted samples/s, ranked or not."""
-    found = {one.hardware_type: one.throughput for one in answer.excluded if one.throughput is not None}
-    return found | {one.hardware_type: one.throughput for one in answer.ranked}
+    ranked = {candidate.hardware_type: candidate.throughput for candidate in answer.ranked}
+    excluded = {candidate.hardware_type: candidate.throughput for candidate in answer.excluded}
+    return ranked | {name: throughput for name, throughput in excluded.items() if throughput is not None}
 
 
 def _line(
@@ -236,7 +247,7 @@ def _line(
 ) -> Line:
     predicted = predictions(answer)
     ran_on = end.hardware_type if end else None
-    there = next((one for one in answer.ranked if one.hardware_type == ran_on), None)
+    there = next((candidate for candidate in answer.ranked if candidate.hardware_type == ran_on), None)
     shared = predicted.keys() & reference.keys()
     return Line(
         attempt_id=answer.attempt_id,

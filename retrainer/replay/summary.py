@@ -153,12 +153,12 @@ def _percent(flags: "pd.Series[bool]") -> float | None:
     return round(100.0 * float(flags.mean()), 1) if len(flags) else None
 
 
-def _same_first(one: pd.DataFrame, other: pd.DataFrame) -> "pd.Series[bool]":
-    return one["first"].fillna("") == other["first"].fillna("")
+def _same_first(left: pd.DataFrame, right: pd.DataFrame) -> "pd.Series[bool]":
+    return left["first"].fillna("") == right["first"].fillna("")
 
 
-def _differ_most(one: pd.DataFrame, other: pd.DataFrame) -> list[Difference]:
-    most = other["apart"].nlargest(DIFFERENCES).index
+def _differ_most(left: pd.DataFrame, right: pd.DataFrame) -> list[Difference]:
+    most = right["apart"].nlargest(DIFFERENCES).index
     return [
         Difference(
             attempt_id=there["attempt_id"],
@@ -169,7 +169,7 @@ def _differ_most(one: pd.DataFrame, other: pd.DataFrame) -> list[Difference]:
             predicted=(_number(here["predicted"]), _number(there["predicted"])),
             measured=_number(there["measured"]),
         )
-        for (_, here), (_, there) in zip(one.loc[most].iterrows(), other.loc[most].iterrows(), strict=True)
+        for (_, here), (_, there) in zip(left.loc[most].iterrows(), right.loc[most].iterrows(), strict=True)
     ]
 
 

@@ -42,22 +42,25 @@ def measured(subject: Subject) -> Figure | None:
     rows = subject.rows
     if rows.empty:
         return None
-    predicted, ran_at = rows["predicted"].to_numpy(), rows["measured"].to_numpy()
-    inside = 100 * float(within(predicted, ran_at, 20).mean())
+    predicted, actual = rows["predicted"].to_numpy(), rows["measured"].to_numpy()
+    inside = 100 * float(within(predicted, actual, 20).mean())
     return Figure(
         "Predicted against measured throughput",
         f"{inside:.1f}% of {len(rows):,} attempts lie between the outer lines, within 20% of what was measured.",
-        svg.density(ran_at, predicted, "measured, samples/s", "predicted"),
+        svg.density(actual, predicted, "measured, samples/s", "predicted"),
     )
 
 
 def nightly(subject: Subject) -> Figure | None:
     """w20 per night, with the lookup table's."""
-    dated = [(pd.Timestamp(one.night).toordinal(), one) for one in subject.nights]
+    dated = [(pd.Timestamp(night.night).toordinal(), night) for night in subject.nights]
     ours = [
-        (float(day), row.all.w20) for day, one in dated for row in one.recipes if row.recipe == one.champion and row.all
+        (float(day), row.all.w20)
+        for day, night in dated
+        for row in night.recipes
+        if row.recipe == night.champion and row.all
     ]
-    table = [(float(day), one.lookup.w20) for day, one in dated if one.lookup]
+    table = [(float(day), night.lookup.w20) for day, night in dated if night.lookup]
     if len(ours) < 2:
         return None
     middle = float(np.median([w20 for _, w20 in ours]))
@@ -92,16 +95,16 @@ def spread(subject: Subject) -> Figure | None:
     rows = _large(subject.rows, "hardware_type")
     if rows.empty:
         return None
-    found = [
+    quarters = [
         (str(name), np.quantile(group.to_numpy(), (0.05, 0.25, 0.5, 0.75, 0.95)).tolist())
         for name, group in rows.groupby("hardware_type")["measured"]
     ]
-    ratios = sorted(five[4] / five[0] for _, five in found)
+    ratios = sorted(five[4] / five[0] for _, five in quarters)
     return Figure(
         "Spread of measured throughput per hardware type, samples/s",
         f"One hardware type spans {ratios[0]:,.0f} to {ratios[-1]:,.0f} times from the 5th to the 95th percentile, "
         "so its name alone predicts nothing.",
-        svg.ranges(sorted(found, key=lambda row: -row[1][2])),
+        svg.ranges(sorted(quarters, key=lambda row: -row[1][2])),
     )
 
 
@@ -115,7 +118,7 @@ def calibration(subject: Subject) -> Figure | None:
     groups += [(str(name), (rows["basis"] == name).to_numpy()) for name in sorted(rows["basis"].dropna().unique())]
     width = np.log(rows["upper"].to_numpy() / rows["lower"].to_numpy())
     quarter = 4 * np.argsort(np.argsort(width, kind="stable"), kind="stable") // len(width)
-    groups += [(f"{name} quarter", quarter == place) for place, name in enumerate(QUARTERS)]
+    groups += [(f"{name} quarter", quarter == number) for number, name in enumerate(QUARTERS)]
     shares = [(name, 100 * float(inside[kept].mean()), int(kept.sum())) for name, kept in groups if kept.any()]
     how = "; calibrated on these same attempts" if subject.report else ""
     return Figure(
@@ -144,26 +147,26 @@ def first_ranks(subject: Subject) -> Figure | None:
 
 def categories(subject: Subject) -> Figure | None:
     """Importance by category."""
-    found = by_category(subject)
-    if not found:
+    losses = by_category(subject)
+    if not losses:
         return None
     return Figure(
         "Importance by category: points of w20 lost when attempts exchange all of it",
-        f"With another attempt's {found[0][0]} the model loses {found[0][1]:.1f} points, more than with any other "
+        f"With another attempt's {losses[0][0]} the model loses {losses[0][1]:.1f} points, more than with any other "
         "category.",
-        svg.bars([(name, loss, f"{loss:.1f}") for name, loss in found]),
+        svg.bars([(name, loss, f"{loss:.1f}") for name, loss in losses]),
     )
 
 
 def importance(subject: Subject) -> Figure | None:
     """Importance by permutation, the most important features or inputs."""
-    found = by_feature(subject)[:SHOWN]
-    if not found:
+    losses = by_feature(subject)[:SHOWN]
+    if not losses:
         return None
     return Figure(
         "Importance by permutation: points of w20 lost when attempts exchange one thing",
-        f"The most important single thing is {found[0][0]}, worth {found[0][1]:.1f} points.",
-        svg.bars([(name, loss, f"{loss:.1f}") for name, loss in found]),
+        f"The most important single thing is {losses[0][0]}, worth {losses[0][1]:.1f} points.",
+        svg.bars([(name, loss, f"{loss:.1f}") for name, loss in losses]),
     )
 
 

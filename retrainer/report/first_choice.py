@@ -53,14 +53,14 @@ def choices(subject: Subject) -> Iterator[tuple[str, Choices]]:
     rows = rows[rows["price"].notna()]
     for name, key in SAME.items():
         medians = rows.groupby([*key, "hardware_type"], dropna=False)[["measured", "predicted", "price"]].median()
-        found = [
+        compared = [
             _of_job(group["measured"].to_numpy(), group["predicted"].to_numpy(), group["price"].to_numpy())
             for _, group in medians.groupby(key, dropna=False)
             if len(group) > 1
         ]
-        if found:
-            means = {each: float(np.mean([job[each] for job in found])) for each in found[0]}
-            yield name, Choices(jobs=len(found), **means)
+        if compared:
+            means = {measure: float(np.mean([job[measure] for job in compared])) for measure in compared[0]}
+            yield name, Choices(jobs=len(compared), **means)
 
 
 def _of_job(measured: Floats, predicted: Floats, price: Floats) -> dict[str, float]:

@@ -16,8 +16,8 @@ def page(subject: Subject, drawn: Sequence[Figure]) -> str:
     style = resources.files("leap.retrainer.report").joinpath("report.css").read_text(encoding="utf-8")
     made = list(tables(subject))
     contents = [("saving", "What routing has saved")] if subject.saving else []
-    contents += [(f"figure-{number}", one.title) for number, one in enumerate(drawn)]
-    contents += [(f"table-{number}", one.caption) for number, one in enumerate(made)]
+    contents += [(f"figure-{number}", figure.title) for number, figure in enumerate(drawn)]
+    contents += [(f"table-{number}", table.caption) for number, table in enumerate(made)]
     links = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title in contents)
     paragraphs = "".join(f"<p>{escape(text)}</p>" for text in _summary(subject))
     return (
@@ -28,9 +28,9 @@ def page(subject: Subject, drawn: Sequence[Figure]) -> str:
         f"{paragraphs}\n"
         f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n<div id="content" tabindex="-1">\n'
         + _saving(subject.saving)
-        + "\n".join(_figure(number, one) for number, one in enumerate(drawn))
+        + "\n".join(_figure(number, figure) for number, figure in enumerate(drawn))
         + "\n"
-        + "\n".join(_table(number, one) for number, one in enumerate(made))
+        + "\n".join(_table(number, table) for number, table in enumerate(made))
         + "\n</div></main></body>\n</html>\n"
     )
 
@@ -61,15 +61,15 @@ def _summary(subject: Subject) -> Iterable[str]:
     )
 
 
-def _saving(found: Saving | None) -> str:
-    if found is None:
+def _saving(saving: Saving | None) -> str:
+    if saving is None:
         return ""
-    assumptions = "".join(f"<li>{escape(text)}</li>" for text in found.assumptions)
+    assumptions = "".join(f"<li>{escape(text)}</li>" for text in saving.assumptions)
     return (
         '<section id="saving"><h2>What routing has saved</h2>'
-        f"<p>{found.attempts:,} routed attempts cost {found.spent:,.0f} USD where {found.without:,.0f} USD would have "
-        f"been spent without routing: {found.share:.1f}% less, with 95% confidence {found.low:.1f} to "
-        f"{found.high:.1f}%. This is an estimate, under these assumptions:</p><ul>{assumptions}</ul></section>\n"
+        f"<p>{saving.attempts:,} routed attempts cost {saving.spent:,.0f} USD where {saving.without:,.0f} USD would "
+        f"have been spent without routing: {saving.share:.1f}% less, with 95% confidence {saving.low:.1f} to "
+        f"{saving.high:.1f}%. This is an estimate, under these assumptions:</p><ul>{assumptions}</ul></section>\n"
     )
 
 

@@ -70,7 +70,10 @@ def exchange(pairs: CandidateRows, inputs: Sequence[str], order: Indices) -> Can
         table=pairs.table,
         job=pairs.job,
         hardware_type=pairs.hardware_type[order] if "hardware_type" in inputs else pairs.hardware_type,
-        found={kind: found[order] if {*COLUMNS[kind]} & {*inputs} else found for kind, found in pairs.found.items()},
+        found={
+            kind: statistics[order] if {*COLUMNS[kind]} & {*inputs} else statistics
+            for kind, statistics in pairs.found.items()
+        },
     )
 
 

@@ -56,7 +56,7 @@ class _Renderer:
         colours = dict(re.findall(r"--(\w+): ([^;}\s]+)", css[: css.index("@media")]))
         rules = "\n".join(re.findall(r"^svg [^{]+\{[^}]+\}|(?<=\} )svg [^{]+\{[^}]+\}", css, re.MULTILINE))
         self._style = (
-            re.sub(r"var\(--(\w+)\)", lambda found: colours[found[1]], rules)
+            re.sub(r"var\(--(\w+)\)", lambda match: colours[match[1]], rules)
             + f"\ntext {{ font-family: {FONTS}; font-size: 12px }} .title {{ font-size: 14px; font-weight: bold }}"
         )
         empty, text = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">', '<text y="15">A</text>'

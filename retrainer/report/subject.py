@@ -105,7 +105,7 @@ def of_night(partitions: Partitions, store: ArtifactStore, target: str, night: d
         )[list(COLUMNS)],
         first=_first_choices(artifact, held_out),
         report=report,
-        nights=tuple(one for name in names if (one := _report(partitions, name)).night <= report.night),
+        nights=tuple(earlier for name in names if (earlier := _report(partitions, name)).night <= report.night),
         held_out=held_out,
         window=pd.concat([window.training.table, window.unseen.table]).sort_values("submitted_at", ignore_index=True),
         artifact=artifact,
@@ -138,8 +138,8 @@ def of_replay(folder: Path) -> Subject:
 
 def observations(data: TrainingSet, kind: str) -> Floats:
     """(n,) finished attempts known at launch under a kind of key; 0 is none."""
-    found: Floats = np.nan_to_num(data.pairs.found[kind][:, STATISTICS.index("count")].astype(np.float64))
-    return found
+    count: Floats = np.nan_to_num(data.pairs.found[kind][:, STATISTICS.index("count")].astype(np.float64))
+    return count
 
 
 def _report(partitions: Partitions, name: str) -> Report:
@@ -160,5 +160,5 @@ def _first_choices(artifact: Artifact, data: TrainingSet) -> pd.DataFrame:
     pairs = artifact.pairs(data.pairs.jobs, job, names * len(chosen))
     price = np.array([artifact.catalog[name].price_per_hour for name in names], dtype=np.float64)
     worth = artifact.model.predict(pairs, artifact.matrix(pairs)).mean.reshape(len(chosen), len(names)) - np.log(price)
-    best = [names[place] for place in worth.argmax(axis=1)]
+    best = [names[position] for position in worth.argmax(axis=1)]
     return pd.DataFrame({"model_type": data.table["model_type"].to_numpy()[chosen], "hardware_type": best})

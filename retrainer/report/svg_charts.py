@@ -34,10 +34,10 @@ class Scale:
         self._first, self._last = first, last
 
     def __call__(self, value: float) -> float:
-        low, high, at = self.low, self.high, min(max(value, self.low), self.high)
+        low, high, clipped = self.low, self.high, min(max(value, self.low), self.high)
         if self._log:
-            low, high, at = np.log(low), np.log(high), np.log(at)
-        return float(self._first + (at - low) / (high - low) * (self._last - self._first))
+            low, high, clipped = np.log(low), np.log(high), np.log(clipped)
+        return float(self._first + (clipped - low) / (high - low) * (self._last - self._first))
 
     def ticks(self) -> list[float]:
         """Five or so round values."""
@@ -136,8 +136,8 @@ def grid(rows: Sequence[str], columns: Sequence[str], shares: Floats) -> Drawing
     head = 96
     parts = []
     for column, name in enumerate(columns):
-        place = f"translate({LEFT + width * (column + 0.6):.1f} {head - 6}) rotate(-50)"
-        parts.append(f'<text transform="{place}">{escape(name)}</text>')
+        transform = f"translate({LEFT + width * (column + 0.6):.1f} {head - 6}) rotate(-50)"
+        parts.append(f'<text transform="{transform}">{escape(name)}</text>')
     for row, name in enumerate(rows):
         y = head + ROW * row
         parts.append(_text(LEFT - 8, y + 14, name, "end"))

@@ -38,12 +38,12 @@ def tables(subject: Subject) -> Iterator[Table]:
     chosen = [
         (
             f"same {name}",
-            f"{one.jobs:,}",
-            f"{one.types:.1f}",
-            f"{one.tau:.2f}",
-            *(f"{lost:.1f}" for lost in (one.regret, one.cheapest, one.at_random)),
+            f"{choice.jobs:,}",
+            f"{choice.types:.1f}",
+            f"{choice.tau:.2f}",
+            *(f"{lost:.1f}" for lost in (choice.regret, choice.cheapest, choice.at_random)),
         )
-        for name, one in choices(subject)
+        for name, choice in choices(subject)
     ]
     if chosen:
         yield Table(
@@ -59,12 +59,12 @@ def tables(subject: Subject) -> Iterator[Table]:
         list(_worst(subject)),
     )
     if subject.report and subject.report.skew:
-        skew = [
-            (name, f"{found.n:,}", f"{found.differing:g}", f"{found.mean:g}", f"{found.recomputed:g}")
-            for name, found in subject.report.skew.items()
+        skews = [
+            (name, f"{skew.n:,}", f"{skew.differing:g}", f"{skew.mean:g}", f"{skew.recomputed:g}")
+            for name, skew in subject.report.skew.items()
         ]
         yield Table(
-            "Skew: history as served and recomputed", ("feature", "served", "differing, %", "mean", "recomputed"), skew
+            "Skew: history as served and recomputed", ("feature", "served", "differing, %", "mean", "recomputed"), skews
         )
     if subject.summary:
         for side in subject.summary.sides:
@@ -82,10 +82,10 @@ def _beside(subject: Subject) -> Iterator[tuple[str, ...]]:
         ("Leap, where the table has the key", covered, "predicted"),
         ("lookup table, where it has the key", covered, "table"),
     ):
-        found = _scores(part, column)
-        if found:
+        scores = _scores(part, column)
+        if scores:
             share = 100 * len(part) / len(rows)
-            yield name, *_cells(found), f"{share:.1f}%"
+            yield name, *_cells(scores), f"{share:.1f}%"
 
 
 def _recipes(subject: Subject) -> Iterator[tuple[str, ...]]:
@@ -98,31 +98,32 @@ def _recipes(subject: Subject) -> Iterator[tuple[str, ...]]:
 
 def _grouped(caption: str, rows: pd.DataFrame, column: str) -> Table:
     groups = sorted(rows.groupby(column), key=lambda item: (-len(item[1]), str(item[0])))[:SHOWN]
-    found = [(str(name), _scores(group, "predicted")) for name, group in groups]
-    return Table(caption, (column.replace("_", " "), *SCORES), [(name, *_cells(one)) for name, one in found if one])
+    scored = [(str(name), _scores(group, "predicted")) for name, group in groups]
+    cells = [(name, *_cells(scores)) for name, scores in scored if scores]
+    return Table(caption, (column.replace("_", " "), *SCORES), cells)
 
 
 def _worst(subject: Subject) -> Iterator[tuple[str, ...]]:
     rows = subject.rows.assign(error=np.abs(subject.rows["predicted"] / subject.rows["measured"] - 1))
     grouped = rows.groupby("family")["error"].agg(["size", "median"])
     for family in grouped[grouped["size"] >= LEAST].nlargest(WORST, "median").index:
-        place = np.flatnonzero(rows["family"] == family)
-        found = _scores(rows.iloc[place], "predicted")
-        assert found is not None
-        yield str(family), f"{found.n:,}", f"{found.mdape:.1f}", f"{found.ratio:.2f}", _why(subject, place)
+        positions = np.flatnonzero(rows["family"] == family)
+        scores = _scores(rows.iloc[positions], "predicted")
+        assert scores is not None
+        yield str(family), f"{scores.n:,}", f"{scores.mdape:.1f}", f"{scores.ratio:.2f}", _why(subject, positions)
 
 
-def _why(subject: Subject, place: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> str:
+def _why(subject: Subject, positions: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> str:
     """The plainest reasons that hold for most of these rows."""
-    rows = subject.rows.iloc[place]
+    rows = subject.rows.iloc[positions]
     reasons = []
     spread = float(np.log(rows["measured"]).std())
     if subject.held_out is None:
         if (rows["basis"] != "family history").mean() > 0.5:
             reasons.append("no history of the family")
     else:
-        known, here = (observations(subject.held_out, kind)[place] for kind in ("family", "family_hardware"))
-        past = subject.held_out.pairs.found["family_hardware"][place]
+        known, here = (observations(subject.held_out, kind)[positions] for kind in ("family", "family_hardware"))
+        past = subject.held_out.pairs.found["family_hardware"][positions]
         if np.median(known) == 0:
             reasons.append("first seen: no history")
         elif np.median(known) < 3:
@@ -132,7 +133,7 @@ def _why(subject: Subject, place: "np.ndarray[tuple[int], np.dtype[np.intp]]") -
         else:
             if float(np.nanmedian(past[:, STATISTICS.index("deviation")])) > WIDE:
                 reasons.append("its history is wide")
-            shift = float(np.nanmedian(subject.held_out.y[place] - past[:, STATISTICS.index("mean")]))
+            shift = float(np.nanmedian(subject.held_out.y[positions] - past[:, STATISTICS.index("mean")]))
             if abs(shift) > 0.2 and spread < WIDE:
                 reasons.append(f"changed: now {np.exp(shift):.2f} times its mean")
     if spread > WIDE:
@@ -147,6 +148,6 @@ def _scores(rows: pd.DataFrame, column: str) -> Accuracy | None:
     return accuracy(rows[column].to_numpy(dtype=np.float64), rows["measured"].to_numpy(dtype=np.float64))
 
 
-def _cells(found: Accuracy) -> tuple[str, ...]:
-    numbers = (found.w20, found.w10, found.w5, found.mdape)
-    return f"{found.n:,}", *(f"{value:.1f}" for value in numbers), f"{found.ratio:.3f}"
+def _cells(scores: Accuracy) -> tuple[str, ...]:
+    numbers = (scores.w20, scores.w10, scores.w5, scores.mdape)
+    return f"{scores.n:,}", *(f"{value:.1f}" for value in numbers), f"{scores.ratio:.3f}"

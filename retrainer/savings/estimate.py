@@ -9,7 +9,7 @@ For one attempt: saved cost = kappa · work · Σ_c share_c · price_c / predict
 where work = accelerator-hours · measured throughput, and kappa = measured cost / predicted cost before routing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -84,33 +84,24 @@ def saving(
     ValueError
         If there is no attempt to learn from, or none that was routed.
     """
-    place = {name: column for column, name in enumerate(hardware_types)}
-    priced = before["hardware_type"].map(place).map(dict(enumerate(price)))
-    usable = (priced.notna() & (predicted_before > 0)).to_numpy()
-    past = before[usable]
-    measured_cost = past["accelerator_hours"].to_numpy(float) * priced[usable].to_numpy(float)
-    predicted_cost = measured_cost * past["measured"].to_numpy(float) / predicted_before[usable]
-    spent = routed["accelerator_hours"].to_numpy(float) * price[routed["hardware_type"].map(place).to_numpy(int)]
-    work = routed["accelerator_hours"].to_numpy(float) * routed["measured"].to_numpy(float)
+    price_of = dict(zip(hardware_types, price, strict=True))
+    past = _costs_before(before, predicted_before, price_of)
     shares = habits(before, routed, np.isfinite(predicted) & np.isfinite(price), hardware_types)
+    work = _column(routed, "accelerator_hours") * _column(routed, "measured")
     without = work * np.nansum(shares * price / predicted, axis=1)
+    spent = _column(routed, "accelerator_hours") * routed["hardware_type"].map(price_of).to_numpy(float)
     known = np.isfinite(spent) & (without > 0)
-    if not usable.any() or not known.any():
+    if not len(past[0]) or not known.any():
         raise ValueError(
-            f"{int(usable.sum())} attempts before routing and {int(known.sum())} routed have a prediction and a price: "
+            f"{len(past[0])} attempts before routing and {int(known.sum())} routed have a prediction and a price: "
             "nothing to compare"
         )
-    spent, without, family = spent[known], without[known], routed["family"].to_numpy()[known]
-    kappa, share = _figures(measured_cost, predicted_cost, spent, without)
-    low, high = _interval(
-        (past["family"].to_numpy(), measured_cost, predicted_cost),
-        (family, spent, without),
-        np.random.default_rng(seed),
-    )
+    now = routed["family"].to_numpy()[known], spent[known], without[known]
+    (kappa, share), (low, high) = _figures(*past[1:], *now[1:]), _interval(past, now, np.random.default_rng(seed))
     return Saving(
         attempts=int(known.sum()),
-        spent=round(float(spent.sum()), 2),
-        without=round(float(kappa * without.sum()), 2),
+        spent=round(float(spent[known].sum()), 2),
+        without=round(float(kappa * without[known].sum()), 2),
         share=round(100 * share, 2),
         low=round(100 * low, 2),
         high=round(100 * high, 2),
@@ -135,6 +126,18 @@ def habits(before: pd.DataFrame, routed: pd.DataFrame, possible: Flags, hardware
     return shares
 
 
+def _costs_before(before: pd.DataFrame, predicted: Floats, price_of: Mapping[str, float]) -> Grouped:
+    """Family, measured cost and predicted cost of the attempts before routing that have a prediction and a price."""
+    price = before["hardware_type"].map(price_of).to_numpy(float)
+    usable = np.isfinite(price) & (predicted > 0)
+    cost = (_column(before, "accelerator_hours") * price)[usable]
+    return before["family"].to_numpy()[usable], cost, cost * _column(before, "measured")[usable] / predicted[usable]
+
+
+def _column(rows: pd.DataFrame, name: str) -> Floats:
+    return rows[name].to_numpy(float)
+
+
 def _figures(measured: Floats, predicted: Floats, spent: Floats, without: Floats) -> tuple[float, float]:
     kappa = float(measured.sum() / predicted.sum())
     return kappa, 1.0 - float(spent.sum() / (kappa * without.sum()))
@@ -150,12 +153,12 @@ def _interval(before: Grouped, routed: Grouped, rng: np.random.Generator) -> tup
             (code[:split], before[1]), (code[:split], before[2]), (code[split:], routed[1]), (code[split:], routed[2]),
         )
     ]  # fmt: skip
-    found = []
+    shares = []
     for _ in range(RESAMPLES):
         times = np.bincount(rng.integers(0, len(names), len(names)), minlength=len(names))
         measured, predicted, spent, without = (float(times @ values) for values in sums)
         if predicted > 0 and without > 0 and measured > 0:
-            found.append(1.0 - spent * predicted / (measured * without))
+            shares.append(1.0 - spent * predicted / (measured * without))
     tail = 100 * (1 - LEVEL) / 2
-    low, high = np.percentile(found, [tail, 100 - tail])
+    low, high = np.percentile(shares, [tail, 100 - tail])
     return float(low), float(high)

@@ -57,7 +57,7 @@ def _price(catalog: Catalog, name: str) -> float:
 
 def _predicted(rows: pd.DataFrame, names: list[str], store: ArtifactStore) -> Floats:
     """(n, types) by the artifact that served each row; NaN where it is gone."""
-    found = np.full((len(rows), len(names)), np.nan)
+    predicted = np.full((len(rows), len(names)), np.nan)
     for version, group in rows.groupby("artifact"):
         try:
             artifact = artifacts.load(store.folder(THROUGHPUT, str(version)))
@@ -67,5 +67,5 @@ def _predicted(rows: pd.DataFrame, names: list[str], store: ArtifactStore) -> Fl
         job = np.repeat(np.arange(len(group)), len(names))
         pairs = artifact.pairs(jobs(group), job, names * len(group))
         mean = artifact.model.predict(pairs, artifact.matrix(pairs)).mean
-        found[group.index.to_numpy()] = np.exp(mean).reshape(len(group), len(names))
-    return found
+        predicted[group.index.to_numpy()] = np.exp(mean).reshape(len(group), len(names))
+    return predicted

@@ -128,6 +128,6 @@ class RemoteFiles:
         return f"{self._root.rstrip('/')}/{name}"
 
 
-def open_files(place: str | Path) -> Files:
+def open_files(location: str | Path) -> Files:
     """Files under a path, or under an fsspec URL (``s3://bucket/prefix``)."""
-    return RemoteFiles(place) if isinstance(place, str) and "://" in place else LocalFiles(Path(place))
+    return RemoteFiles(location) if isinstance(location, str) and "://" in location else LocalFiles(Path(location))

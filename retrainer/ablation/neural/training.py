@@ -183,8 +183,8 @@ def train(
 
 def _predict(compiled: Forward, weights: Weights, fixed: Any, columns: Sequence[NDArray[Any]]) -> Floats:
     count = len(columns[0])
-    found = []
+    predicted = []
     for start in range(0, count, BATCH):
         rows = np.minimum(np.arange(start, start + BATCH), count - 1)
-        found.append(np.asarray(compiled(weights, fixed, *(column[rows] for column in columns)), dtype=np.float64))
-    return np.concatenate(found)[:count] if found else np.zeros(0)
+        predicted.append(np.asarray(compiled(weights, fixed, *(column[rows] for column in columns)), dtype=np.float64))
+    return np.concatenate(predicted)[:count] if predicted else np.zeros(0)

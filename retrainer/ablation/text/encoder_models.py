@@ -35,7 +35,7 @@ class Embedded:
         """(n, width) vectors."""
         new = [text for text in dict.fromkeys(rows) if text not in self._place]
         if new:
-            self._place |= {text: len(self._place) + place for place, text in enumerate(new)}
+            self._place |= {text: len(self._place) + position for position, text in enumerate(new)}
             self._found = [np.concatenate([*self._found, self._encoder.embed(new)])]
         return self._found[0][[self._place[text] for text in rows]]
 

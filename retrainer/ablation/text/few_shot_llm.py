@@ -95,10 +95,10 @@ def parsed(answer: str) -> float:
     >>> [parsed(text) for text in (" 1,234.5 samples/s", "about 12.5k", "1.2e4.", "3.4 million", "-", "0")]
     [1234.5, 12500.0, 12000.0, 3400000.0, nan, nan]
     """
-    found = _NUMBER.search(answer[:200])
-    if not found:
+    match = _NUMBER.search(answer[:200])
+    if not match:
         return float("nan")
-    digits, exponent, word = found.groups()
+    digits, exponent, word = match.groups()
     value = float(re.sub(r"[,_ ]", "", digits)) * 10.0 ** int(exponent or 0) * _SIZES.get((word or "").lower(), 1.0)
     return value if 0 < value < 1e30 else float("nan")
 

@@ -70,17 +70,17 @@ class Bert:
         """See `Encoder`."""
         tokens = [encoded.ids for encoded in self._tokenizer.encode_batch(list(texts))]
         order = sorted(range(len(tokens)), key=lambda row: len(tokens[row]))
-        found: list[Matrix] = []
+        embedded: list[Matrix] = []
         for start in range(0, len(order), BATCH):
             rows = [tokens[row] for row in order[start : start + BATCH]]
             length = -(-max(map(len, rows)) // _PADDED_TO) * _PADDED_TO
             ids, mask = np.zeros((BATCH, length), np.int32), np.zeros((BATCH, length), np.float32)
-            for place, row in enumerate(rows):
-                ids[place, : len(row)], mask[place, : len(row)] = row, 1.0
+            for position, row in enumerate(rows):
+                ids[position, : len(row)], mask[position, : len(row)] = row, 1.0
             mask[len(rows) :, 0] = 1.0
-            found.append(np.asarray(self._forward(self._weights, ids, mask))[: len(rows)])
-        vectors = np.empty((len(order), found[0].shape[1]), dtype=np.float32)
-        vectors[order] = np.concatenate(found)
+            embedded.append(np.asarray(self._forward(self._weights, ids, mask))[: len(rows)])
+        vectors = np.empty((len(order), embedded[0].shape[1]), dtype=np.float32)
+        vectors[order] = np.concatenate(embedded)
         return vectors
 
 
@@ -96,22 +96,22 @@ def bert(layers: int, heads: int, epsilon: float) -> Callable[[dict[str, Any], A
         return scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"]
 
     def forward(weights: dict[str, Any], ids: Any, mask: Any) -> Any:
-        length, at = ids.shape[1], "embeddings"
-        x = weights[f"{at}.word_embeddings.weight"][ids] + weights[f"{at}.position_embeddings.weight"][:length]
-        x = norm(weights, f"{at}.LayerNorm", x + weights[f"{at}.token_type_embeddings.weight"][0])
+        length, prefix = ids.shape[1], "embeddings"
+        x = weights[f"{prefix}.word_embeddings.weight"][ids] + weights[f"{prefix}.position_embeddings.weight"][:length]
+        x = norm(weights, f"{prefix}.LayerNorm", x + weights[f"{prefix}.token_type_embeddings.weight"][0])
         for layer in range(layers):
-            at = f"encoder.layer.{layer}"
+            prefix = f"encoder.layer.{layer}"
             query, key, value = (
-                dense(weights, f"{at}.attention.self.{name}", x).reshape(*x.shape[:2], heads, -1)
+                dense(weights, f"{prefix}.attention.self.{name}", x).reshape(*x.shape[:2], heads, -1)
                 for name in ("query", "key", "value")
             )
             score = jnp.einsum("bqhd,bkhd->bhqk", query, key) / query.shape[-1] ** 0.5
             share = jax.nn.softmax(score + (mask[:, None, None, :] - 1.0) * 1e9, axis=-1)
             mixed = jnp.einsum("bhqk,bkhd->bqhd", share, value).reshape(x.shape)
-            mixed = dense(weights, f"{at}.attention.output.dense", mixed)
-            x = norm(weights, f"{at}.attention.output.LayerNorm", x + mixed)
-            mixed = jax.nn.gelu(dense(weights, f"{at}.intermediate.dense", x), approximate=False)
-            x = norm(weights, f"{at}.output.LayerNorm", x + dense(weights, f"{at}.output.dense", mixed))
+            mixed = dense(weights, f"{prefix}.attention.output.dense", mixed)
+            x = norm(weights, f"{prefix}.attention.output.LayerNorm", x + mixed)
+            mixed = jax.nn.gelu(dense(weights, f"{prefix}.intermediate.dense", x), approximate=False)
+            x = norm(weights, f"{prefix}.output.LayerNorm", x + dense(weights, f"{prefix}.output.dense", mixed))
         mean = jnp.einsum("btd,bt->bd", x, mask) / jnp.sum(mask, axis=1)[:, None]
         return mean / jnp.sqrt(jnp.sum(mean * mean, axis=1))[:, None]
 

@@ -66,7 +66,7 @@ class TunedTextNetwork:
         encoder.model = self._adapted.train()
         head = torch.nn.LazyLinear(1)
         head(encoder.pooled(rows[:1]))  # the first vector tells its width
-        learned = [each for each in self._adapted.parameters() if each.requires_grad]
+        learned = [parameter for parameter in self._adapted.parameters() if parameter.requires_grad]
         optimizer = torch.optim.AdamW([*learned, *head.parameters()], lr=LEARNING_RATE)
         rng, target = np.random.default_rng(self._seed), torch.tensor(y, dtype=torch.float32)
         for _ in range(self._epochs):

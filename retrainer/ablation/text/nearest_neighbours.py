@@ -32,7 +32,7 @@ class Neighbours:
         """(n, count) training rows, the most similar first; the latest of those that are equally so."""
         points, names = self.points(data), _names(data)
         total = len(self._points)
-        found = np.empty((len(points), min(count, total)), dtype=np.intp)
+        nearest = np.empty((len(points), min(count, total)), dtype=np.intp)
         lengths = (self._points**2).sum(axis=1)
         for start in range(0, len(points), _BLOCK):
             block = slice(start, start + _BLOCK)
@@ -40,14 +40,14 @@ class Neighbours:
             distance = np.sqrt(np.maximum(squared, 0.0) / points.shape[1])
             for name, cost in MISMATCH.items():
                 distance += np.float32(cost) * (names[name][block, None] != self._names[name])
-            order = np.argsort(distance[:, ::-1], axis=1, kind="stable")[:, : found.shape[1]]
-            found[block] = total - 1 - order
-        return found
+            order = np.argsort(distance[:, ::-1], axis=1, kind="stable")[:, : nearest.shape[1]]
+            nearest[block] = total - 1 - order
+        return nearest
 
     def points(self, data: TrainingSet) -> Matrix:
         """(n, features) standardised; 0 where missing."""
-        found: Matrix = np.nan_to_num((compressed(self.matrix(data)) - self._mean) / self._scale)
-        return found
+        points: Matrix = np.nan_to_num((compressed(self.matrix(data)) - self._mean) / self._scale)
+        return points
 
 
 def compressed(X: Matrix) -> Matrix:

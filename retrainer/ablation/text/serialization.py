@@ -16,7 +16,7 @@ def texts(data: TrainingSet) -> list[str]:
     """One line a row: the hardware type, the model, the job, its configuration, its size."""
     jobs, hardware = data.pairs.jobs, data.pairs.hardware_type
     column = [architecture.NAMES.index(name) for name in _TOLD]
-    found = []
+    serialized = []
     for row, job in enumerate(data.pairs.job):
         parts = [f"hardware {hardware[row]}", f"model {jobs.model_type[job]}", f"job {jobs.family[job]}"]
         numbers = zip(NUMBERS, jobs.numbers[job], strict=True)
@@ -29,8 +29,8 @@ def texts(data: TrainingSet) -> list[str]:
         summary = zip(_TOLD, jobs.architecture[job, column], strict=True)
         parts += [f"{name} {number(value)}" for name, value in summary if not math.isnan(value)]
         parts += [f"{name} {value}" for name, value in sorted(jobs.extra[job].items())]
-        found.append("; ".join(parts).replace("_", " "))
-    return found
+        serialized.append("; ".join(parts).replace("_", " "))
+    return serialized
 
 
 def number(value: float) -> str:
