@@ -16,10 +16,10 @@ class Estimator(Protocol):
     def fit(self, training: TrainingSet) -> Any:
         """Learn `training.y` from rows in the order of submission."""
 
-    def predict(self, data: TrainingSet) -> Prediction:
+    def predict(self, attempts: TrainingSet) -> Prediction:
         """ln throughput of (n,) attempts on the hardware type that each ran on; NaN where it has no answer.
 
-        Of `data` it may look at `pairs` and `rows`, as they are known at launch, never at `y`.
+        Of `attempts` it may look at `pairs` and `rows`, as they are known at launch, never at `y`.
         """
 
     def save(self, folder: Path) -> None:

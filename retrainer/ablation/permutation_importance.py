@@ -14,17 +14,17 @@ from leap.retrainer.report.permutation_importance import CATEGORIES, REPEATS, RO
 GROUPS = CATEGORIES | {name: (name,) for names in CATEGORIES.values() for name in names if len(names) > 1}
 
 
-def importance(estimator: Estimator, data: TrainingSet) -> dict[str, float]:
+def importance(estimator: Estimator, attempts: TrainingSet) -> dict[str, float]:
     """Category or input to points of w20 lost, the most first; what changes no prediction is left out."""
-    data = data.where(np.arange(len(data)) % max(1, len(data) // ROWS) == 0)
+    attempts = attempts.where(np.arange(len(attempts)) % max(1, len(attempts) // ROWS) == 0)
 
     def w20(mean: Floats) -> float:
-        return 100.0 * float(within(np.exp(mean), np.exp(data.y), 20).mean())
+        return 100.0 * float(within(np.exp(mean), np.exp(attempts.y), 20).mean())
 
-    mean, rng, losses = estimator.predict(data).mean, np.random.default_rng(0), {}
-    orders = [rng.permutation(len(data)) for _ in range(REPEATS)]
+    mean, rng, losses = estimator.predict(attempts).mean, np.random.default_rng(0), {}
+    orders = [rng.permutation(len(attempts)) for _ in range(REPEATS)]
     for name, inputs in GROUPS.items():
-        asked = [replace(data, pairs=exchange(data.pairs, inputs, order)) for order in orders]
+        asked = [replace(attempts, pairs=exchange(attempts.pairs, inputs, order)) for order in orders]
         changed = [estimator.predict(prediction).mean for prediction in asked]
         if not all(np.array_equal(prediction, mean, equal_nan=True) for prediction in changed):
             losses[name] = round(w20(mean) - float(np.mean([w20(prediction) for prediction in changed])), 1)

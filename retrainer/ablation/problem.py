@@ -187,9 +187,9 @@ def make(
     past = rows[~away]
     if without == "history":
         past = past.iloc[:0]
-    data = build_training_set(rows, table, PointInTimeStatistics(past, log_target(past, THROUGHPUT)), THROUGHPUT)
-    kept = ~removed(data.table, without)
-    return Problem(data, starts, kept, most, ceilings or {}, models or {})
+    attempts = build_training_set(rows, table, PointInTimeStatistics(past, log_target(past, THROUGHPUT)), THROUGHPUT)
+    kept = ~removed(attempts.table, without)
+    return Problem(attempts, starts, kept, most, ceilings or {}, models or {})
 
 
 def removed(rows: pd.DataFrame, without: str) -> Mask:

@@ -185,7 +185,7 @@ def soak(trained: Trained, launches: int = 10 * PUBLISHED_A_DAY, swap_every: int
     artifact = router.artifact
     assert artifact is not None
     production, swaps = artifact.manifest.version, 0
-    other = _twin(trained, artifact)
+    other = _copy_of(trained, artifact)
     before = (0.0, 0)
     began = time.perf_counter()
     for number, job in enumerate(islice(cycle(trained.submissions), launches)):
@@ -211,7 +211,7 @@ def soak(trained: Trained, launches: int = 10 * PUBLISHED_A_DAY, swap_every: int
     )
 
 
-def _twin(trained: Trained, artifact: Artifact) -> str:
+def _copy_of(trained: Trained, artifact: Artifact) -> str:
     """A second version with the same content."""
     manifest = artifact.manifest
     source = trained.store.folder(THROUGHPUT, manifest.version)

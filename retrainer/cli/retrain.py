@@ -31,6 +31,14 @@ class Every(StrEnum):
     day = "day"
 
 
+Backend = Annotated[
+    str,
+    typer.Option(
+        envvar="LEAP_JOBLIB_BACKEND", help="Where fits run: loky, dask@<scheduler>, or any that joblib knows."
+    ),
+]
+
+
 def retrain(
     night: Annotated[
         datetime | None, typer.Option("--date", formats=["%Y-%m-%d"], help="Night to run; today's by default.")
@@ -44,12 +52,7 @@ def retrain(
     recipe: Annotated[list[str] | None, typer.Option(help="Recipe to train; repeat for several.")] = None,
     keep_days: Annotated[int, typer.Option(min=1, help="Days that partitions are kept.")] = 90,
     jobs: Annotated[int, typer.Option(min=1, help="Fits side by side.")] = 1,
-    backend: Annotated[
-        str,
-        typer.Option(
-            envvar="LEAP_JOBLIB_BACKEND", help="Where fits run: loky, dask@<scheduler>, or any that joblib knows."
-        ),
-    ] = "loky",
+    backend: Backend = "loky",
     trial: Annotated[bool, typer.Option(help="Keep the artifact, but do not move production.")] = False,
     offline: Annotated[bool, typer.Option(help="Use the partitions as they are: no Kafka, no Redis.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
@@ -63,6 +66,7 @@ def retrain(
 
     configure()
     settings = read_settings()
+    targets, partitions = tuple(target or settings.targets), Partitions(settings.partitions)
     plan = Plan(
         night=night.date() if night else datetime.now(UTC).date(),
         window_days=window,
@@ -72,7 +76,6 @@ def retrain(
         promote=not trial,
         n_jobs=jobs,
     )
-    targets, partitions = tuple(target or settings.targets), Partitions(settings.partitions)
     run = partial(_run_all, settings, partitions, plan, backend=backend, offline=offline)
     if every:
         _run_daily(run, partitions, targets, settings.metrics_port)

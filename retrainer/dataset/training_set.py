@@ -80,14 +80,14 @@ def build_training_set(
     return TrainingSet(rows, pairs, log_target(rows, target))
 
 
-def vocabulary_of(data: TrainingSet) -> TargetEncoder:
+def vocabulary_of(attempts: TrainingSet) -> TargetEncoder:
     """Codes learned from the window."""
-    return fit(data.pairs.jobs, data.pairs.table, data.pairs.hardware, data.y)
+    return fit(attempts.pairs.jobs, attempts.pairs.table, attempts.pairs.hardware, attempts.y)
 
 
-def imputed_of(data: TrainingSet) -> Imputation:
+def imputed_of(attempts: TrainingSet) -> Imputation:
     """Mean and deviation over the window stand for a key without history."""
-    return Imputation(float(data.y.mean()), float(data.y.std()) if len(data) > 1 else 1.0)
+    return Imputation(float(attempts.y.mean()), float(attempts.y.std()) if len(attempts) > 1 else 1.0)
 
 
 def ranges_of(features: Matrix, names: tuple[str, ...]) -> dict[str, Range]:

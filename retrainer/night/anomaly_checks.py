@@ -1,4 +1,4 @@
-"""Whether the rows of a window are as usual: if not, a night keeps its artifact but does not promote it."""
+"""Anomaly checks on the training window: with an anomaly a run keeps its artifact but does not promote it."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -37,7 +37,7 @@ def window_anomalies(rows: pd.DataFrame, y: Floats, gaps: Sequence[date], max_mi
     y
         (n,) ln of the target, NaN where it was not measured.
     gaps
-        Days without a partition after the first that has one; more than `max_missing` are a doubt. The day that
+        Days without a partition after the first that has one; more than `max_missing` are an anomaly. The day that
         is judged is the latest that has attempts.
     """
     day = np.floor(rows["finished_at"].to_numpy(float) / SECONDS_PER_DAY).astype(int)
@@ -53,11 +53,13 @@ def window_anomalies(rows: pd.DataFrame, y: Floats, gaps: Sequence[date], max_mi
     earlier = pd.Series(y[~newest]).groupby(day[~newest])
     if earlier.ngroups >= LEAST_DAYS:
         last = day_of(int(day.max()))
-        anomalies += _unlike(rows, y, newest, float(earlier.size().median()), float(earlier.median().median()), last)
+        anomalies += _anomalies_of_newest(
+            rows, y, newest, float(earlier.size().median()), float(earlier.median().median()), last
+        )
     return tuple(anomalies)
 
 
-def _unlike(
+def _anomalies_of_newest(
     rows: pd.DataFrame, y: Floats, newest: NDArray[np.bool_], count: float, middle: float, last: date
 ) -> list[str]:
     """How the newest day differs from the days before it, which have `count` attempts around `middle`."""

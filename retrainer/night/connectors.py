@@ -1,4 +1,4 @@
-"""Where a night meets Kafka and Redis: attempts in, statistics in, the announcement out."""
+"""Where a nightly run meets Kafka and Redis: attempts in, statistics in, the announcement out."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime

@@ -1,4 +1,4 @@
-"""The promotion gate: whether production moves to what a night trained, and why."""
+"""The promotion gate: whether production moves to what a nightly run trained, and why."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from leap.predictor.models.accuracy import within
 from leap.retrainer.night.model_selection import Comparison
 from leap.retrainer.night.window import Window
 
-#: Standard errors by which a difference must go beyond the margin: at 5% chance, to one side.
+#: z of a one-sided 5% test: standard errors by which a difference must exceed the margin.
 Z_95_ONE_SIDED = 1.645
 
 
@@ -25,7 +25,7 @@ class Decision:
     promote
         Production moves to the new model.
     renew
-        Production keeps its model and gets the history of this night.
+        Production keeps its model and gets the history of this run.
     """
 
     promote: bool
@@ -96,7 +96,7 @@ def difference(ours: Floats, theirs: Floats, measured: Floats) -> tuple[float, f
 
 
 def is_stale_night(serving: Artifact | None, window: Window) -> list[str]:
-    """Why a night of the past must not move production."""
+    """Why a run for a past date must not move production."""
     if serving is None or serving.manifest.window_to <= window.last.isoformat():
         return []
     return [f"production was made of attempts up to {serving.manifest.window_to}, later than {window.last}"]

@@ -1,4 +1,4 @@
-"""The built-in schedule: one night a day, at most one at a time, a missed one made up for."""
+"""The built-in schedule: one nightly run a day, at most one at a time, a missed one made up for."""
 
 import fcntl
 import random
@@ -72,5 +72,5 @@ def run_daily(
             run(due)
         except Exception:
             metrics.NIGHT_FAILURES.inc()
-            log.exception("the night failed and is tried again", night=due.isoformat(), pause_s=RETRY_S)
+            log.exception("nightly training run failed; retrying", night=due.isoformat(), pause_s=RETRY_S)
             sleep(RETRY_S)

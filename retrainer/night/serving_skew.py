@@ -1,4 +1,4 @@
-"""Served against recomputed: the history features that a launch saw, and those that its row has at night."""
+"""Served against recomputed: the history features that a launch saw, and those that the nightly run recomputes."""
 
 import msgspec
 import numpy as np
@@ -34,13 +34,13 @@ class Skew(msgspec.Struct, frozen=True):
     recomputed: float
 
 
-def skew(data: TrainingSet) -> dict[str, Skew]:
+def skew(attempts: TrainingSet) -> dict[str, Skew]:
     """Skew of each history feature over attempts; of a feature that was never served there is none.
 
     What stands for a missing mean or deviation is the artifact's affair: there only counts and flags are compared.
     """
-    again = history.features(data.pairs.found, data.pairs.jobs.submitted_at, history.Imputation())
-    served = data.table[list(SERVED)].to_numpy(dtype=np.float64)
+    again = history.features(attempts.pairs.found, attempts.pairs.jobs.submitted_at, history.Imputation())
+    served = attempts.table[list(SERVED)].to_numpy(dtype=np.float64)
     skews = {}
     for kind in KINDS:
         count = FEATURES.index(f"{kind}_count")

@@ -84,18 +84,18 @@ def open_window(
     statistics = _statistics(partitions, rows, first, night, target)
     gaps = [day for day in missing if present and day > present[0]]
     reasons = window_anomalies(rows, log_target(rows, target), gaps, max_missing)
-    data = build_training_set(
+    attempts = build_training_set(
         rows[rows["submitted_at"] >= day_number(first) * SECONDS_PER_DAY], table, statistics, target
     )
-    if len(data) < LEAST_ATTEMPTS:
+    if len(attempts) < LEAST_ATTEMPTS:
         raise NothingToLearn(
-            f"{len(data)} attempts with a positive {target} from {first} to {last}, where {LEAST_ATTEMPTS} are needed: "
-            f"{least_rows()} to judge by and one to train on. Check `leap worker joiner`, or widen the window with "
+            f"{len(attempts)} attempts with a positive {target} from {first} to {last}, where {LEAST_ATTEMPTS} are "
+            f"needed: {least_rows()} to judge by and one to train on. Check `leap worker joiner`, or widen the window with "
             "--window"
         )
-    training, held_out = _split(data, night)
-    unseen = data.where(~training)
-    return Window(first, last, missing, reasons, data.where(training), data.where(held_out), unseen, statistics)
+    training, held_out = _split(attempts, night)
+    unseen = attempts.where(~training)
+    return Window(first, last, missing, reasons, attempts.where(training), attempts.where(held_out), unseen, statistics)
 
 
 def _statistics(
@@ -112,21 +112,21 @@ def _statistics(
     )
 
 
-def _split(data: TrainingSet, night: date) -> tuple[Mask, Mask]:
+def _split(attempts: TrainingSet, night: date) -> tuple[Mask, Mask]:
     """(n,) attempts to train on and held-out ones: the latest days that together have enough, at most a fifth of all.
 
     What had not finished by the midnight before them is neither. Where too few had finished by then (the first day of
     a fleet), the latest attempts are held out; where too few had finished before those, all earlier are trained on.
     """
-    finished = data.table["finished_at"].to_numpy(float)
-    enough = max(least_rows(), min(LEAST_HELD_OUT, len(data) // 5))
-    latest = min(day_number(night) - 1, int(data.submitted_day.max()))
-    count = np.bincount(np.maximum(latest - data.submitted_day, 0)).cumsum()
+    finished = attempts.table["finished_at"].to_numpy(float)
+    enough = max(least_rows(), min(LEAST_HELD_OUT, len(attempts) // 5))
+    latest = min(day_number(night) - 1, int(attempts.submitted_day.max()))
+    count = np.bincount(np.maximum(latest - attempts.submitted_day, 0)).cumsum()
     start = latest - int(np.searchsorted(count, enough))
-    held_out = data.submitted_day >= start
+    held_out = attempts.submitted_day >= start
     training = ~held_out & (finished < start * SECONDS_PER_DAY)
     if np.count_nonzero(training) >= enough:
         return training, held_out
-    held_out = np.arange(len(data)) >= len(data) - enough
-    training = ~held_out & (finished < data.pairs.jobs.submitted_at[-enough])
+    held_out = np.arange(len(attempts)) >= len(attempts) - enough
+    training = ~held_out & (finished < attempts.pairs.jobs.submitted_at[-enough])
     return training if np.count_nonzero(training) >= enough else ~held_out, held_out

@@ -46,10 +46,10 @@ def by_feature(subject: Subject) -> list[tuple[str, float]]:
         return _by_inputs(subject, {LABELS.get(name, name.replace("_", " ")): (name,) for name in inputs})
     columns = {name: column for column, name in enumerate(subject.artifact.manifest.features)}
 
-    def exchanged(artifact: Artifact, data: TrainingSet, column: int, order: Indices) -> Floats:
-        features = artifact.matrix(data.pairs)
+    def exchanged(artifact: Artifact, attempts: TrainingSet, column: int, order: Indices) -> Floats:
+        features = artifact.matrix(attempts.pairs)
         features[:, column] = features[order, column]
-        return artifact.model.predict(data.pairs, features).mean
+        return artifact.model.predict(attempts.pairs, features).mean
 
     return _losses(subject, columns, exchanged)
 
@@ -78,8 +78,8 @@ def exchange(pairs: CandidateRows, inputs: Sequence[str], order: Indices) -> Can
 
 
 def _by_inputs(subject: Subject, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, float]]:
-    def exchanged(artifact: Artifact, data: TrainingSet, inputs: Sequence[str], order: Indices) -> Floats:
-        pairs = exchange(data.pairs, inputs, order)
+    def exchanged(artifact: Artifact, attempts: TrainingSet, inputs: Sequence[str], order: Indices) -> Floats:
+        pairs = exchange(attempts.pairs, inputs, order)
         return artifact.model.predict(pairs, artifact.matrix(pairs)).mean
 
     return _losses(subject, groups, exchanged)

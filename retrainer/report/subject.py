@@ -136,9 +136,9 @@ def of_replay(folder: Path) -> Subject:
     )
 
 
-def observations(data: TrainingSet, kind: str) -> Floats:
+def observations(attempts: TrainingSet, kind: str) -> Floats:
     """(n,) finished attempts known at launch under a kind of key; 0 is none."""
-    count: Floats = np.nan_to_num(data.pairs.found[kind][:, STATISTICS.index("count")].astype(np.float64))
+    count: Floats = np.nan_to_num(attempts.pairs.found[kind][:, STATISTICS.index("count")].astype(np.float64))
     return count
 
 
@@ -146,19 +146,19 @@ def _report(partitions: Partitions, name: str) -> Report:
     return msgspec.json.decode(partitions.files.read(name), type=Report)
 
 
-def _first_choices(artifact: Artifact, data: TrainingSet) -> pd.DataFrame:
+def _first_choices(artifact: Artifact, attempts: TrainingSet) -> pd.DataFrame:
     """The best throughput per cost of evenly chosen jobs, among the types that the rows ran on.
 
     A partition does not keep candidates, so these are all the types in use, whether or not a job could run there.
     """
-    chosen = np.unique(np.linspace(0, len(data) - 1, min(RANKED_JOBS, len(data))).astype(int))
-    names = sorted({name for name in data.table["hardware_type"] if name in artifact.catalog})
+    chosen = np.unique(np.linspace(0, len(attempts) - 1, min(RANKED_JOBS, len(attempts))).astype(int))
+    names = sorted({name for name in attempts.table["hardware_type"] if name in artifact.catalog})
     names = [name for name in names if artifact.catalog[name].price_per_hour]
     if not names:
         return pd.DataFrame({"model_type": [], "hardware_type": []})
     job = np.repeat(chosen, len(names))
-    pairs = artifact.pairs(data.pairs.jobs, job, names * len(chosen))
+    pairs = artifact.pairs(attempts.pairs.jobs, job, names * len(chosen))
     price = np.array([artifact.catalog[name].price_per_hour for name in names], dtype=np.float64)
     worth = artifact.model.predict(pairs, artifact.matrix(pairs)).mean.reshape(len(chosen), len(names)) - np.log(price)
     best = [names[position] for position in worth.argmax(axis=1)]
-    return pd.DataFrame({"model_type": data.table["model_type"].to_numpy()[chosen], "hardware_type": best})
+    return pd.DataFrame({"model_type": attempts.table["model_type"].to_numpy()[chosen], "hardware_type": best})

@@ -72,12 +72,12 @@ class OnMatrix:
         self.learner.fit(self._matrix(training), training.y)
         return self
 
-    def predict(self, data: TrainingSet) -> Prediction:
+    def predict(self, attempts: TrainingSet) -> Prediction:
         """See `Estimator`."""
-        return Prediction(self.learner.predict(self._matrix(data)))
+        return Prediction(self.learner.predict(self._matrix(attempts)))
 
-    def _matrix(self, data: TrainingSet) -> Matrix:
-        whole = data.matrix(self._vocabulary, self._imputed)
+    def _matrix(self, attempts: TrainingSet) -> Matrix:
+        whole = attempts.matrix(self._vocabulary, self._imputed)
         return whole if len(self._columns) == whole.shape[1] else whole[:, self._columns]
 
 
@@ -124,9 +124,9 @@ class Published:
             self._model = load_model(Path(folder), features.shape[1])
         return self
 
-    def predict(self, data: TrainingSet) -> Prediction:
+    def predict(self, attempts: TrainingSet) -> Prediction:
         """See `Estimator`."""
-        return self._model.predict(data.pairs, data.matrix(self._vocabulary, self._imputed))
+        return self._model.predict(attempts.pairs, attempts.matrix(self._vocabulary, self._imputed))
 
     def save(self, folder: Path) -> None:
         """See `Estimator`."""
@@ -141,9 +141,9 @@ class Lookup:
         self._table = LookupTable.learn(training.table, np.exp(training.y))
         return self
 
-    def predict(self, data: TrainingSet) -> Prediction:
+    def predict(self, attempts: TrainingSet) -> Prediction:
         """See `Estimator`."""
-        return Prediction(np.log(self._table.predict(data.table)))
+        return Prediction(np.log(self._table.predict(attempts.table)))
 
     def save(self, folder: Path) -> None:
         """See `Estimator`."""
@@ -159,9 +159,9 @@ class Chain:
         self._chain = ChainOfMedians().fit(training.rows, training.y)
         return self
 
-    def predict(self, data: TrainingSet) -> Prediction:
+    def predict(self, attempts: TrainingSet) -> Prediction:
         """See `Estimator`."""
-        return Prediction(self._chain.predict(data.rows))
+        return Prediction(self._chain.predict(attempts.rows))
 
     def save(self, folder: Path) -> None:
         """See `Estimator`."""

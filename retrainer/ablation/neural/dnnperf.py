@@ -51,18 +51,18 @@ class DNNPerf:
         self._network = networks.train(forward, weights, fixed, columns, training.y, self._seed)
         return self
 
-    def predict(self, data: TrainingSet) -> Prediction:
+    def predict(self, attempts: TrainingSet) -> Prediction:
         """See `Estimator`."""
-        X = data.matrix(self._vocabulary, self._imputed)
-        return Prediction(self._network.predict(self._columns(data, X)))
+        X = attempts.matrix(self._vocabulary, self._imputed)
+        return Prediction(self._network.predict(self._columns(attempts, X)))
 
     def save(self, folder: Path) -> None:
         """See `Estimator`."""
         np.savez(folder / "weights.npz", *jax.tree.leaves((self._network.weights, self._network.fixed[0])))
 
-    def _columns(self, data: TrainingSet, X: Matrix) -> tuple[Matrix, Indices]:
+    def _columns(self, attempts: TrainingSet, X: Matrix) -> tuple[Matrix, Indices]:
         known = self._graphs.position if self._graphs else {}
-        return X, np.array([known.get(name, 0) for name in data.pairs.jobs.model_type], dtype=np.int32)
+        return X, np.array([known.get(name, 0) for name in attempts.pairs.jobs.model_type], dtype=np.int32)
 
 
 def forward(weights: Weights, fixed: tuple[Piecewise, Arrays | None], X: Any, graph: Any) -> Any:

@@ -60,17 +60,17 @@ class TextNetwork:
         self._network = networks.train(forward, weights, (mean, scale), columns, training.y, self._seed)
         return self
 
-    def predict(self, data: TrainingSet) -> Prediction:
+    def predict(self, attempts: TrainingSet) -> Prediction:
         """See `Estimator`."""
-        X = data.matrix(self._vocabulary, self._imputed)
-        return Prediction(self._network.predict(self._columns(data, X)))
+        X = attempts.matrix(self._vocabulary, self._imputed)
+        return Prediction(self._network.predict(self._columns(attempts, X)))
 
     def save(self, folder: Path) -> None:
         """See `Estimator`; the encoder is not counted, it is as large as it is."""
         np.savez(folder / "weights.npz", *jax.tree.leaves((self._network.weights, self._network.fixed)))
 
-    def _columns(self, data: TrainingSet, X: Matrix) -> tuple[Matrix, Matrix]:
-        return self._embedded.of(texts(data)), compressed(X)
+    def _columns(self, attempts: TrainingSet, X: Matrix) -> tuple[Matrix, Matrix]:
+        return self._embedded.of(texts(attempts)), compressed(X)
 
 
 def forward(weights: Weights, fixed: tuple[Matrix, Matrix], vector: Any, X: Any) -> Any:
@@ -100,15 +100,15 @@ class TextTrees:
         ).fit(self._matrix(training), training.y)
         return self
 
-    def predict(self, data: TrainingSet) -> Prediction:
+    def predict(self, attempts: TrainingSet) -> Prediction:
         """See `Estimator`."""
-        return Prediction(self._trees.predict(self._matrix(data)))
+        return Prediction(self._trees.predict(self._matrix(attempts)))
 
     def save(self, folder: Path) -> None:
         """See `Estimator`; the encoder is not counted."""
         (folder / GRAPH_FILE).write_bytes(export(self._trees))
         np.savez(folder / "directions.npz", self._directions, self._centre)
 
-    def _matrix(self, data: TrainingSet) -> Matrix:
-        vectors = (self._embedded.of(texts(data)) - self._centre) @ self._directions
-        return np.hstack((data.matrix(self._vocabulary, self._imputed), vectors))
+    def _matrix(self, attempts: TrainingSet) -> Matrix:
+        vectors = (self._embedded.of(texts(attempts)) - self._centre) @ self._directions
+        return np.hstack((attempts.matrix(self._vocabulary, self._imputed), vectors))

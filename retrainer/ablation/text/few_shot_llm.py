@@ -115,17 +115,17 @@ class Generative:
         self._shown = list(zip(texts(training), np.exp(training.y).tolist(), strict=True))
         return self
 
-    def predict(self, data: TrainingSet) -> Prediction:
+    def predict(self, attempts: TrainingSet) -> Prediction:
         """See `Estimator`."""
-        answers = self._generator.answer(self.prompts(data))
+        answers = self._generator.answer(self.prompts(attempts))
         return Prediction(np.log([parsed(answer) for answer in answers]))
 
-    def prompts(self, data: TrainingSet) -> list[str]:
+    def prompts(self, attempts: TrainingSet) -> list[str]:
         """What is asked, row by row."""
-        nearest = self._neighbours.nearest(data, EXAMPLES)
+        nearest = self._neighbours.nearest(attempts, EXAMPLES)
         return [
             prompt(question, [self._shown[row] for row in rows], BUDGET, self._generator.count)
-            for question, rows in zip(texts(data), nearest.tolist(), strict=True)
+            for question, rows in zip(texts(attempts), nearest.tolist(), strict=True)
         ]
 
     def save(self, folder: Path) -> None:

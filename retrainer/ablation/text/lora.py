@@ -43,9 +43,9 @@ class TunedTextNetwork:
         self._network = TextNetwork(self._encoder, self._seed).fit(training)
         return self
 
-    def predict(self, data: TrainingSet) -> Prediction:
+    def predict(self, attempts: TrainingSet) -> Prediction:
         """See `Estimator`."""
-        return self._network.predict(data)
+        return self._network.predict(attempts)
 
     def save(self, folder: Path) -> None:
         """See `Estimator`: the network and the adapters; the encoder is not counted."""

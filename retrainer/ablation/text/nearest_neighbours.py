@@ -24,13 +24,13 @@ class Neighbours:
         self._points = self.points(training)
         self._names = _names(training)
 
-    def matrix(self, data: TrainingSet) -> Matrix:
+    def matrix(self, attempts: TrainingSet) -> Matrix:
         """The features of rows, coded as the training rows are."""
-        return data.matrix(self._vocabulary, self._imputed)
+        return attempts.matrix(self._vocabulary, self._imputed)
 
-    def nearest(self, data: TrainingSet, count: int) -> NDArray[np.intp]:
+    def nearest(self, attempts: TrainingSet, count: int) -> NDArray[np.intp]:
         """(n, count) training rows, the most similar first; the latest of those that are equally so."""
-        points, names = self.points(data), _names(data)
+        points, names = self.points(attempts), _names(attempts)
         total = len(self._points)
         nearest = np.empty((len(points), min(count, total)), dtype=np.intp)
         lengths = (self._points**2).sum(axis=1)
@@ -44,9 +44,9 @@ class Neighbours:
             nearest[block] = total - 1 - order
         return nearest
 
-    def points(self, data: TrainingSet) -> Matrix:
+    def points(self, attempts: TrainingSet) -> Matrix:
         """(n, features) standardised; 0 where missing."""
-        points: Matrix = np.nan_to_num((compressed(self.matrix(data)) - self._mean) / self._scale)
+        points: Matrix = np.nan_to_num((compressed(self.matrix(attempts)) - self._mean) / self._scale)
         return points
 
 
@@ -70,10 +70,10 @@ def grouped(nearest: NDArray[np.intp], size: int, context: int) -> list[tuple[ND
     return groups
 
 
-def _names(data: TrainingSet) -> dict[str, NDArray[np.object_]]:
-    jobs = data.pairs.jobs
+def _names(attempts: TrainingSet) -> dict[str, NDArray[np.object_]]:
+    jobs = attempts.pairs.jobs
     return {
         "family": jobs.family,
-        "hardware_type": data.pairs.hardware_type,
+        "hardware_type": attempts.pairs.hardware_type,
         "model_type": jobs.model_type,
     }

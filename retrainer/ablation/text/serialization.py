@@ -12,12 +12,12 @@ _TOLD = ("parameters", "flops", "depth", "embedding_rows", "heads", "layer_width
 _USUALLY_ONE = frozenset({"gradient_accumulation", "tensor_parallel", "pipeline_parallel", "expert_parallel"})
 
 
-def texts(data: TrainingSet) -> list[str]:
+def texts(attempts: TrainingSet) -> list[str]:
     """One line a row: the hardware type, the model, the job, its configuration, its size."""
-    jobs, hardware = data.pairs.jobs, data.pairs.hardware_type
+    jobs, hardware = attempts.pairs.jobs, attempts.pairs.hardware_type
     column = [architecture.NAMES.index(name) for name in _TOLD]
     serialized = []
-    for row, job in enumerate(data.pairs.job):
+    for row, job in enumerate(attempts.pairs.job):
         parts = [f"hardware {hardware[row]}", f"model {jobs.model_type[job]}", f"job {jobs.family[job]}"]
         numbers = zip(NUMBERS, jobs.numbers[job], strict=True)
         parts += [

@@ -43,11 +43,11 @@ class InContext:
         self._X, self._y = X[:, self._columns], training.y
         return self
 
-    def predict(self, data: TrainingSet) -> Prediction:
+    def predict(self, attempts: TrainingSet) -> Prediction:
         """See `Estimator`."""
-        asked = self._neighbours.matrix(data)[:, self._columns]
-        nearest = self._neighbours.nearest(data, NEIGHBOURS)
-        mean = np.empty(len(data))
+        asked = self._neighbours.matrix(attempts)[:, self._columns]
+        nearest = self._neighbours.nearest(attempts, NEIGHBOURS)
+        mean = np.empty(len(attempts))
         for rows, context in grouped(nearest, QUESTIONS, CONTEXT):
             regressor = self._make().fit(self._X[context], self._y[context])
             mean[rows] = regressor.predict(asked[rows])
