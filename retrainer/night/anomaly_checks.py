@@ -53,9 +53,8 @@ def window_anomalies(rows: pd.DataFrame, y: Floats, gaps: Sequence[date], max_mi
     earlier = pd.Series(y[~newest]).groupby(day[~newest])
     if earlier.ngroups >= LEAST_DAYS:
         last = day_of(int(day.max()))
-        anomalies += _anomalies_of_newest(
-            rows, y, newest, float(earlier.size().median()), float(earlier.median().median()), last
-        )
+        count, middle = float(earlier.size().median()), float(earlier.median().median())
+        anomalies += _anomalies_of_newest(rows, y, newest, count, middle, last)
     return tuple(anomalies)
 
 

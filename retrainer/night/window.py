@@ -90,8 +90,8 @@ def open_window(
     if len(attempts) < LEAST_ATTEMPTS:
         raise NothingToLearn(
             f"{len(attempts)} attempts with a positive {target} from {first} to {last}, where {LEAST_ATTEMPTS} are "
-            f"needed: {least_rows()} to judge by and one to train on. Check `leap worker joiner`, or widen the window with "
-            "--window"
+            f"needed: {least_rows()} to judge by and one to train on. Check `leap worker joiner`, or widen the window "
+            "with --window"
         )
     training, held_out = _split(attempts, night)
     unseen = attempts.where(~training)

@@ -23,7 +23,8 @@ from leap.predictor.routing.ranking import Policy, rank
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.demo import Demo
 from leap.retrainer.night import connectors
-from leap.retrainer.night.pipeline import Night, Plan
+from leap.retrainer.night.pipeline import Night
+from leap.retrainer.night.plan import Plan
 from leap.schemas.codec import encode
 from leap.schemas.events import THROUGHPUT, JobSubmitted
 from leap.schemas.hardware import load_catalog
@@ -106,7 +107,7 @@ def make(folder: Path) -> None:
             connectors.snapshot(settings, THROUGHPUT, partitions.files),
         )
         for recipe in RECIPES:
-            night = Night(partitions, store, load_catalog(), absorb=ingest, snapshot=snapshot)
+            night = Night(partitions, store, load_catalog(), ingest=ingest, snapshot=snapshot)
             version = night.run(Plan(night=NIGHT, window_days=DAYS - 1, recipes=(recipe,))).artifact
             lists = rank(load(store.folder(THROUGHPUT, version)), submissions, Policy(), DECIDED_AT)
             (folder / f"{recipe}.jsonl").write_bytes(b"\n".join(encode(answer) for answer in lists))

@@ -22,7 +22,8 @@ from leap.retrainer.dataset.feature_table import log_target
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.dataset.point_in_time import observations
 from leap.retrainer.night.connectors import snapshot
-from leap.retrainer.night.pipeline import Night, Plan
+from leap.retrainer.night.pipeline import Night
+from leap.retrainer.night.plan import Plan
 from leap.schemas.codec import decode, encode
 from leap.schemas.events import (
     THROUGHPUT,
