@@ -103,10 +103,10 @@ class Demo:
         start = (midnight - timedelta(days=HISTORY_DAYS)).date()
         fleet = Fleet(FleetConfig(start=start, days=HISTORY_DAYS + 1, attempts_per_day=ATTEMPTS_PER_DAY))
         with self._step("fleet generated"):
-            arrived = sorted(_arrivals(fleet), key=lambda arrival: arrival.at)
+            arrived = sorted(_arrivals(fleet), key=lambda arrival: arrival.arrives_ms)
         now = midnight.timestamp() * 1000.0
-        past = [arrival.event for arrival in arrived if arrival.at < now]
-        today = [arrival.event for arrival in arrived if arrival.at >= now]
+        past = [arrival.event for arrival in arrived if arrival.arrives_ms < now]
+        today = [arrival.event for arrival in arrived if arrival.arrives_ms >= now]
         with embedded_pair(self._folder / "services") as pair:
             settings = replace(
                 Settings.from_environment(pair.environment()),

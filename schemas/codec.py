@@ -117,20 +117,20 @@ def _set_aside_unknown(fields: dict[str, Any], struct: type[Struct]) -> None:
     known, inner = _shape(struct)
     for name, inner_struct in inner.items():
         part = fields.get(name)
-        for one in part if isinstance(part, list) else (part,):
-            if isinstance(one, dict):
-                _set_aside_unknown(one, inner_struct)
+        for item in part if isinstance(part, list) else (part,):
+            if isinstance(item, dict):
+                _set_aside_unknown(item, inner_struct)
     strange = fields.keys() - known
     if not strange and "unknown" not in fields:
         return
-    kept = fields.setdefault("unknown", {}) if "unknown" in known else {}
-    if not isinstance(kept, dict):
+    unknown = fields.setdefault("unknown", {}) if "unknown" in known else {}
+    if not isinstance(unknown, dict):
         raise Rejected("Expected `object` - at `$.unknown`")
     for name in strange:
-        kept[name] = fields.pop(name)
-    if len(kept) > MAX_UNKNOWN_FIELDS:
-        raise Rejected(f"{len(kept)} unknown fields, over the limit of {MAX_UNKNOWN_FIELDS}")
-    if _deeper_than(MAX_UNKNOWN_DEPTH, kept):
+        unknown[name] = fields.pop(name)
+    if len(unknown) > MAX_UNKNOWN_FIELDS:
+        raise Rejected(f"{len(unknown)} unknown fields, over the limit of {MAX_UNKNOWN_FIELDS}")
+    if _deeper_than(MAX_UNKNOWN_DEPTH, unknown):
         raise Rejected(f"unknown fields are nested deeper than {MAX_UNKNOWN_DEPTH}")
 
 
@@ -138,13 +138,13 @@ def _set_aside_unknown(fields: dict[str, Any], struct: type[Struct]) -> None:
 def _shape(struct: type[Struct]) -> tuple[frozenset[str], dict[str, type[Struct]]]:
     """Names of a struct's fields, and those of them that hold another struct or a list of them."""
     inner = {field.name: _struct_in(field.type) for field in msgspec.structs.fields(struct)}
-    return frozenset(inner), {name: found for name, found in inner.items() if found is not None}
+    return frozenset(inner), {name: struct_type for name, struct_type in inner.items() if struct_type is not None}
 
 
 def _struct_in(annotation: Any) -> type[Struct] | None:
     if isinstance(annotation, type) and issubclass(annotation, Struct):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _struct_in(part)) is not None), None)
+    return next((struct_type for part in get_args(annotation) if (struct_type := _struct_in(part)) is not None), None)
 
 
 def _deeper_than(limit: int, value: dict[str, Any]) -> bool:

@@ -51,10 +51,10 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def event_type(self) -> type[Event]:
         """The struct that the topic carries."""
-        found = getattr(events, self.event, None)
-        if not (isinstance(found, type) and issubclass(found, Event) and found is not Event):
+        event_type = getattr(events, self.event, None)
+        if not (isinstance(event_type, type) and issubclass(event_type, Event) and event_type is not Event):
             raise ValueError(f"{self.event} is not an event of leap.schemas.events")
-        return found
+        return event_type
 
 
 @cache

@@ -97,7 +97,7 @@ def _compare_values(old: Schema, new: Schema, where: str) -> Iterator[str]:
     if "enum" in new:
         if "enum" not in old:
             yield f"{where}: only {new['enum']} are taken now"
-        elif gone := [value for value in old["enum"] if not any(_same(value, kept) for kept in new["enum"])]:
+        elif gone := [value for value in old["enum"] if not any(_same(value, allowed) for allowed in new["enum"])]:
             yield f"{where}: {gone} are no longer taken"
 
 
@@ -150,9 +150,9 @@ def _type_of(value: Any) -> str:
     return names.get(type(value), "object")
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(value: Any, other: Any) -> bool:
     """Equality of JSON values: 1 is not true."""
-    return type(one) is type(other) and bool(one == other)
+    return type(value) is type(other) and bool(value == other)
 
 
 def _default(schema: Schema) -> Any:
@@ -169,4 +169,4 @@ def _options(schema: Schema, root: Schema) -> list[Schema]:
     if "$ref" in schema:
         name = str(schema["$ref"]).removeprefix("#/$defs/")
         return _options(root["$defs"][name], root) if name in root.get("$defs", {}) else [schema]
-    return [option for each in schema["anyOf"] for option in _options(each, root)]
+    return [option for alternative in schema["anyOf"] for option in _options(alternative, root)]

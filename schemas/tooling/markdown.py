@@ -46,7 +46,7 @@ def events_page(topics: Mapping[str, Topic], schemas: Mapping[str, Mapping[str, 
     )  # fmt: skip
     structs = {topic.event: schemas[name] for name, topic in topics.items()}
     for schema in schemas.values():
-        structs |= {name: each for name, each in schema.get("$defs", {}).items() if name not in structs}
+        structs |= {name: field_schema for name, field_schema in schema.get("$defs", {}).items() if name not in structs}
     for name, schema in structs.items():
         parts.append(f"\n## {name}\n\n{schema['description']}\n\n")
         parts += _table(
@@ -54,11 +54,11 @@ def events_page(topics: Mapping[str, Topic], schemas: Mapping[str, Mapping[str, 
             (
                 (
                     f"`{field}`" + (" *required*" if field in schema.get("required", ()) else ""),
-                    _type(each),
-                    _limits(each),
-                    each.get("description", ""),
+                    _type(field_schema),
+                    _limits(field_schema),
+                    field_schema.get("description", ""),
                 )
-                for field, each in schema["properties"].items()
+                for field, field_schema in schema["properties"].items()
                 if field not in _SHARED
             ),
         )

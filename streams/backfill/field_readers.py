@@ -48,12 +48,12 @@ def reader(field: Field, missing: frozenset[str]) -> Reader:
     source, read = field, _form(field, missing)
 
     def value(row: Row) -> Any:
-        found = read(row)
-        if found is not None and source.values:
-            found = source.values.get(text(found), found)
-        if found is not None and source.scale is not None:
-            found = number(found) * source.scale
-        return source.default if found is None else found
+        cell = read(row)
+        if cell is not None and source.values:
+            cell = source.values.get(text(cell), cell)
+        if cell is not None and source.scale is not None:
+            cell = number(cell) * source.scale
+        return source.default if cell is None else cell
 
     return value
 
@@ -67,7 +67,7 @@ def condition(test: Condition, missing: frozenset[str]) -> Callable[[Row], bool]
         return lambda row: _positive(read(row)) == test.positive
     wanted = test.equals if isinstance(test.equals, tuple) else (test.equals,)
     texts = frozenset(text(value).lower() for value in wanted)
-    return lambda row: (found := read(row)) is not None and text(found).lower() in texts
+    return lambda row: (cell := read(row)) is not None and text(cell).lower() in texts
 
 
 def text(value: Any) -> str:
@@ -88,12 +88,12 @@ def number(value: Any) -> float:
         If it is not one.
     """
     try:
-        found = float(value)
+        result = float(value)
     except (TypeError, ValueError, OverflowError):
         raise Unusable(value, "not a number; correct it, or map its text under `values`") from None
-    if not math.isfinite(found):
+    if not math.isfinite(result):
         raise Unusable(value, "not finite; name its text under `missing`")
-    return found
+    return result
 
 
 def flag(value: Any) -> bool:
@@ -104,10 +104,10 @@ def flag(value: Any) -> bool:
     Unusable
         If it is neither.
     """
-    found = _FLAGS.get(text(value).lower())
-    if found is None:
+    result = _FLAGS.get(text(value).lower())
+    if result is None:
         raise Unusable(value, "neither true nor false; map its text under `values`")
-    return found
+    return result
 
 
 def moment(value: Any, time_format: str) -> datetime:
@@ -120,14 +120,14 @@ def moment(value: Any, time_format: str) -> datetime:
     """
     try:
         if isinstance(value, datetime):  # where Parquet has nanoseconds, one of pandas, which no event takes
-            found = datetime.fromisoformat(value.isoformat(timespec="microseconds"))
+            time = datetime.fromisoformat(value.isoformat(timespec="microseconds"))
         elif time_format == "iso":
-            found = datetime.fromisoformat(text(value))
+            time = datetime.fromisoformat(text(value))
         elif time_format in ("seconds", "milliseconds"):
             return datetime.fromtimestamp(number(value) / (1 if time_format == "seconds" else 1000), UTC)
         else:
-            found = datetime.strptime(text(value), time_format)
-        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+            time = datetime.strptime(text(value), time_format)
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     except (ValueError, OverflowError, OSError) as error:
         raise Unusable(value, f"not a time as `time_format: {time_format}` says; correct one of them") from error
 
@@ -136,27 +136,27 @@ def _form(source: Source, missing: frozenset[str]) -> Reader:
     columns = source.columns
 
     def cells(row: Row) -> dict[str, Any] | None:
-        found = {name: row[name] for name in columns}
-        for value in found.values():
+        present = {name: row[name] for name in columns}
+        for value in present.values():
             if value is None or (isinstance(value, float) and math.isnan(value)):
                 return None
             if isinstance(value, str) and value.strip() in missing:
                 return None
-        return found
+        return present
 
     if source.column is not None:
         name = source.column
-        return lambda row: None if (found := cells(row)) is None else found[name]
+        return lambda row: None if (present := cells(row)) is None else present[name]
     if source.template is not None:
         parts = tuple(string.Formatter().parse(source.template))  # `format` takes a name as job.id for an attribute
         return lambda row: (
             None
-            if (found := cells(row)) is None
-            else "".join(part + (text(found[name]) if name else "") for part, name, _, _ in parts)
+            if (present := cells(row)) is None
+            else "".join(part + (text(present[name]) if name else "") for part, name, _, _ in parts)
         )
     if source.expression is not None:
         expression = Expression(source.expression)
-        return lambda row: None if (found := cells(row)) is None else _computed(expression, found)
+        return lambda row: None if (present := cells(row)) is None else _computed(expression, present)
     return lambda row: source.constant
 
 

@@ -33,8 +33,8 @@ class BadRow:
     problem: str
 
     def __str__(self) -> str:
-        found = f" (found {self.value!r})" if self.value else ""
-        return f"row {self.row}: {self.field}: {self.problem}{found}"
+        shown = f" (found {self.value!r})" if self.value else ""
+        return f"row {self.row}: {self.field}: {self.problem}{shown}"
 
 
 def in_time_order(jobs: Iterable[Job]) -> list[JobEvent]:
@@ -88,7 +88,7 @@ class RowMapper:
         row[ROW_NUMBER] = row_number
         name = ""
         try:
-            if not all(kept(row) for kept in self._keep):
+            if not all(passes(row) for passes in self._keep):
                 return None
             for name, read in self._derived.items():
                 row[name] = read(row)
@@ -177,5 +177,5 @@ def _typed(name: str, value: Any, time_format: str) -> Any:
             return number(value)
         except Unusable:
             return text(value)
-    found = number(value)
-    return int(found) if group == "config" and found.is_integer() else found
+    as_number = number(value)
+    return int(as_number) if group == "config" and as_number.is_integer() else as_number

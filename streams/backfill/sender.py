@@ -62,13 +62,13 @@ def read_table(path: Path, mapping: Mapping) -> Table:
     table = Table()
     mapper = RowMapper(mapping, table_columns(path))
     for table.rows, row in table_rows(path):
-        found = mapper.job(table.rows, row)
-        if found is None:
+        mapped = mapper.job(table.rows, row)
+        if mapped is None:
             table.left_out += 1
-        elif isinstance(found, BadRow):
-            table.bad.append(found)
+        elif isinstance(mapped, BadRow):
+            table.bad.append(mapped)
         else:
-            table.jobs.append(found)
+            table.jobs.append(mapped)
     return table
 
 
@@ -107,7 +107,7 @@ def send(
     due: Pace,
     *,
     skip: int = 0,
-    told: Callable[[int], None] = lambda count: None,
+    on_sent: Callable[[int], None] = lambda count: None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
@@ -142,16 +142,16 @@ def send(
     for position in range(skip, len(events)):
         event = events[position]
         while (wait := begun + due(position, event) - due(skip, events[skip]) - clock()) > 0:
-            done = _flush(producer, done, position, told)
+            done = _flush(producer, done, position, on_sent)
             sleep(min(wait, SLEEP_S))
         topic, key = address(event)
         producer.produce(settings.topic(topic), encode(event), key)
         if position + 1 - done == CHUNK:
-            done = _flush(producer, done, position + 1, told)
-    _flush(producer, done, len(events), told)
+            done = _flush(producer, done, position + 1, on_sent)
+    _flush(producer, done, len(events), on_sent)
 
 
-def _flush(producer: CheckedProducer, done: int, sent: int, told: Callable[[int], None]) -> int:
+def _flush(producer: CheckedProducer, done: int, sent: int, on_sent: Callable[[int], None]) -> int:
     if sent == done:
         return done
     try:
@@ -160,5 +160,5 @@ def _flush(producer: CheckedProducer, done: int, sent: int, told: Callable[[int]
         raise Interrupted(
             f"{error}; the first {done} events are there: go on with --skip {done} once the broker is back"
         ) from error
-    told(sent - done)
+    on_sent(sent - done)
     return sent

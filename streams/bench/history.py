@@ -88,9 +88,9 @@ def bench(settings: Settings, completions: int = 200_000, rounds: int = 3) -> Fi
             _seconds(stores[2].apply, observed),
             _seconds(partial(_call_per_key, stores[3]), observed),
         )
-        rates.append((rate, *(completions / each for each in seconds)))
+        rates.append((rate, *(completions / elapsed for elapsed in seconds)))
         with stores[3].client.pipeline(transaction=False) as pipeline:
-            for key in {key for observations in observed for each in observations for key in each.keys}:
+            for key in {key for observations in observed for observation in observations for key in observation.keys}:
                 pipeline.unlink(_hash_of(stores[3], key))
             pipeline.execute()
         for store in stores:
@@ -131,7 +131,7 @@ def _call_per_key(store: HistoryStore, observations: list[Observation]) -> None:
         ends[observation.source] = observation.offset + 1
         for key in observation.keys:
             groups.setdefault((key, observation.source), []).extend(
-                (1, 1, observation.offset, attempt, observation.value, observation.at)
+                (1, 1, observation.offset, attempt, observation.value, observation.event_time)
             )
     spans = {source: encode_ranges({source: OffsetRange(0, end)}) for source, end in ends.items()}
     with store.client.pipeline(transaction=False) as pipeline:

@@ -157,7 +157,7 @@ def _latency(
             sent = send(fresh, submissions, 0, int((WARM_UP_S + seconds) * RATE), RATE)
             missing = lists.wait(list(sent), 10.0)
         lists.close()
-    took = [lists.heard[attempt][0] - at for attempt, at in sent.items() if attempt in lists.heard]
+    took = [lists.heard[attempt][0] - sent_at for attempt, sent_at in sent.items() if attempt in lists.heard]
     return took[int(WARM_UP_S * RATE) :], len(missing)
 
 

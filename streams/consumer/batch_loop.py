@@ -121,8 +121,8 @@ class BatchLoop:
         confluent_kafka.KafkaException
             If the client cannot go on.
         """
-        self._lookout = PartitionWatcher(self._settings, self.worker, self._topics, self.progress, self._clock)
-        self._ids = self._lookout.ids
+        self._watcher = PartitionWatcher(self._settings, self.worker, self._topics, self.progress, self._clock)
+        self._ids = self._watcher.ids
         self._consumer = Consumer(consumer_config(self._settings, self.worker))
         self._consumer.subscribe(
             self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
@@ -138,8 +138,8 @@ class BatchLoop:
                 self._finished = {}
                 if until_end and self._at_end and all(self._at_end.values()):
                     return
-                if self._at_end and self._lookout.due():
-                    self._lookout.look(self._consumer, self._at_end)
+                if self._at_end and self._watcher.is_due():
+                    self._watcher.refresh(self._consumer, self._at_end)
                     self._assert_kept()
         finally:
             self._close()
@@ -162,7 +162,7 @@ class BatchLoop:
                 offset = message.offset() or 0
                 position = self._positions.get(partition, offset)
                 if offset < position:  # no one seeks back but us: perhaps this is another topic of the same name
-                    self._lookout.look(self._consumer, self._at_end)
+                    self._watcher.refresh(self._consumer, self._at_end)
                 batch.append(Message.of(message, self._ids[partition[0]], position))
                 self._positions[partition] = offset + 1
                 if error is not None:
@@ -232,8 +232,8 @@ class BatchLoop:
         self._consumer.pause(self._consumer.assignment())
         until = self._clock() + seconds
         while self._clock() < until and not self._revoked and not self.stopping:
-            if self._at_end and self._lookout.due():
-                self._lookout.look(self._consumer, self._at_end)
+            if self._at_end and self._watcher.is_due():
+                self._watcher.refresh(self._consumer, self._at_end)
             slipped = self._consumer.poll(POLL_S)
             if slipped is not None:  # of a partition that was assigned in the same call
                 self._slipped.append(slipped)
@@ -283,7 +283,9 @@ class BatchLoop:
 
     def _assert_kept(self) -> None:
         """Ask whether all that was committed is kept; an answer that does not come now comes the next time."""
-        standing = {(topic, self._ids[topic], number): at for (topic, number), at in self._positions.items()}
+        standing = {
+            (topic, self._ids[topic], number): position for (topic, number), position in self._positions.items()
+        }
         try:
             try:
                 self._verify(standing)

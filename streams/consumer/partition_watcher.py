@@ -15,8 +15,8 @@ from leap.streams.runtime.settings import Settings
 
 log = structlog.get_logger(__name__)
 
-LOOK_EVERY_S = 5.0
-LOOK_TIMEOUT_S = 1.0
+REFRESH_EVERY_S = 5.0
+REFRESH_TIMEOUT_S = 1.0
 
 
 class PartitionWatcher:
@@ -55,16 +55,16 @@ class PartitionWatcher:
         self._clock = clock
         self._admin = AdminClient(admin_config(settings))
         self.ids = topic_ids(settings, topics, self._admin)
-        self._look_at = clock() + LOOK_EVERY_S
+        self._next_refresh_at = clock() + REFRESH_EVERY_S
 
-    def due(self) -> bool:
-        """Tell whether it is time to look; true once each time."""
-        if self._clock() < self._look_at:
+    def is_due(self) -> bool:
+        """Whether a refresh is due; true once per interval."""
+        if self._clock() < self._next_refresh_at:
             return False
-        self._look_at = self._clock() + LOOK_EVERY_S
+        self._next_refresh_at = self._clock() + REFRESH_EVERY_S
         return True
 
-    def look(self, consumer: Consumer, assigned: Collection[Partition]) -> None:
+    def refresh(self, consumer: Consumer, assigned: Collection[Partition]) -> None:
         """Ask about the partitions that a consumer has; what brokers do not answer now, they will the next time.
 
         Raises
@@ -74,7 +74,7 @@ class PartitionWatcher:
         """
         question = [TopicPartition(*partition, OFFSET_END) for partition in assigned]
         try:
-            answers = consumer.offsets_for_times(question, timeout=LOOK_TIMEOUT_S)
+            answers = consumer.offsets_for_times(question, timeout=REFRESH_TIMEOUT_S)
             ids = topic_ids(self._settings, self.ids, self._admin)
         except (KafkaException, TopicError) as error:
             log.warning("ends of partitions unknown", worker=self._worker, error=str(error))

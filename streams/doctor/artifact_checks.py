@@ -15,14 +15,14 @@ from leap.streams.doctor.check import CheckContext, CheckFailed, duration
 OLD_S = 3 * 86_400.0
 
 
-def reachable(visit: CheckContext) -> str:
+def reachable(context: CheckContext) -> str:
     """Whether artifacts can be read, and written by whoever runs nights."""
-    url = visit.settings.artifacts
+    url = context.settings.artifacts
     shown = redact_url(url)
     try:
-        found = sum(len(open_store(url).versions(target)) for target in visit.settings.targets)
-        if "retrainer" not in visit.roles():
-            return f"{found} under {shown}, read only"
+        versions = sum(len(open_store(url).versions(target)) for target in context.settings.targets)
+        if "retrainer" not in context.roles():
+            return f"{versions} under {shown}, read only"
         files, root = open_filesystem(url)
         probe = f"{root.rstrip('/')}/.doctor-{uuid.uuid4().hex}"
         files.makedirs(root, exist_ok=True)
@@ -35,16 +35,16 @@ def reachable(visit: CheckContext) -> str:
             redact_url(f"{shown}: {type(error).__name__}: {error}"),
             "correct LEAP_ARTIFACTS, or the rights there; with --role, only nights must write",
         ) from error
-    return f"{found} under {shown}, can be read and written"
+    return f"{versions} under {shown}, can be read and written"
 
 
-def production(visit: CheckContext) -> str:
+def production(context: CheckContext) -> str:
     """Whether a whole and recent artifact of every target is in production."""
-    return "; ".join(_production(visit, target) for target in visit.settings.targets)
+    return "; ".join(_production(context, target) for target in context.settings.targets)
 
 
-def _production(visit: CheckContext, target: str) -> str:
-    store = open_store(visit.settings.artifacts)
+def _production(context: CheckContext, target: str) -> str:
+    store = open_store(context.settings.artifacts)
     try:
         pointer = store.pointer(target)
         if pointer is None:
@@ -57,28 +57,28 @@ def _production(visit: CheckContext, target: str) -> str:
         raise CheckFailed(
             str(error), "leap artifact rollback goes back to the one before; workers keep what they have loaded"
         ) from error
-    age = (datetime.fromtimestamp(visit.now(), UTC) - manifest.created_at).total_seconds()
-    found = f"{pointer.version}, made {duration(age)} ago, every digest right"
+    age = (datetime.fromtimestamp(context.now(), UTC) - manifest.created_at).total_seconds()
+    summary = f"{pointer.version}, made {duration(age)} ago, every digest right"
     if age > OLD_S:
         raise CheckFailed(
-            f"{found}{', pinned' if pointer.pinned else ''}",
+            f"{summary}{', pinned' if pointer.pinned else ''}",
             "leap artifact promote releases the pin"
             if pointer.pinned
             else "see the last report why nights do not run, or do not promote (docs/night.md)",
             can_wait=True,
         )
-    return found + (", pinned" if pointer.pinned else "")
+    return summary + (", pinned" if pointer.pinned else "")
 
 
-def catalog(visit: CheckContext) -> str:
+def catalog(context: CheckContext) -> str:
     """Whether the hardware catalog can be read and has prices."""
-    path = visit.settings.catalog
+    path = context.settings.catalog
     try:
         entries = load_catalog(Path(path) if path else None)
     except CatalogError as error:
         raise CheckFailed(str(error), "correct the file, or LEAP_CATALOG") from error
-    priced = sum(one.price_per_hour is not None for one in entries.values())
-    found = f"{len(entries)} hardware types, {priced} with a price"
+    priced = sum(hardware.price_per_hour is not None for hardware in entries.values())
+    summary = f"{len(entries)} hardware types, {priced} with a price"
     if not priced:
-        raise CheckFailed(found, "give prices: what has none is never ranked")
-    return found
+        raise CheckFailed(summary, "give prices: what has none is never ranked")
+    return summary

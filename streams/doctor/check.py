@@ -30,8 +30,8 @@ class CheckFailed(Exception):
         Nothing is lost or wrong yet.
     """
 
-    def __init__(self, found: str, remedy: str, can_wait: bool = False) -> None:
-        super().__init__(found)
+    def __init__(self, finding: str, remedy: str, can_wait: bool = False) -> None:
+        super().__init__(finding)
         self.remedy = remedy
         self.can_wait = can_wait
 

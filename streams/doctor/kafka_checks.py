@@ -30,7 +30,7 @@ PATIENCE_S = 600.0
 AHEAD_S = 60.0
 #: No message is of then, so a broker that finds one does not look for times at all (Tansu answers 0).
 NEVER_MS = 7_226_582_400_000
-LOOK_S = 1.0
+FETCH_S = 1.0
 DAY_S = 86_400.0
 #: What a user who has other rights is answered.
 DENIED = {
@@ -43,22 +43,22 @@ DENIED = {
 ALTER = "kafka-configs.sh --alter --entity-type topics --entity-name {} --add-config {}={}"
 
 
-def broker(visit: CheckContext) -> str:
+def broker(context: CheckContext) -> str:
     """Whether one answers."""
     try:
-        brokers = visit.admin.list_topics(timeout=ANSWER_S).brokers
+        brokers = context.admin.list_topics(timeout=ANSWER_S).brokers
     except KafkaException as error:
         raise CheckFailed(
-            f"{visit.settings.bootstrap_servers}: {error.args[0].str()}",
+            f"{context.settings.bootstrap_servers}: {error.args[0].str()}",
             "start it, or correct LEAP_KAFKA_BOOTSTRAP_SERVERS, or LEAP_KAFKA_SECURITY_PROTOCOL and what goes with it",
         ) from error
-    return f"{len(brokers)} at {', '.join(sorted(str(one) for one in brokers.values()))}"
+    return f"{len(brokers)} at {', '.join(sorted(str(broker) for broker in brokers.values()))}"
 
 
-def topics(visit: CheckContext) -> str:
+def topics(context: CheckContext) -> str:
     """Whether every topic is as declared."""
-    declared = visit.declared()
-    counts = _partition_counts(visit)
+    declared = context.declared()
+    counts = _partition_counts(context)
     missing = sorted(declared.keys() - counts.keys())
     if missing:
         raise CheckFailed(
@@ -76,27 +76,27 @@ def topics(visit: CheckContext) -> str:
             "there in schemas/topics",
         )
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in declared]
-    answers = visit.admin.describe_configs(resources, request_timeout=ANSWER_S)
+    answers = context.admin.describe_configs(resources, request_timeout=ANSWER_S)
     for resource, future in answers.items():
-        found, topic = _answer(future), declared[resource.name]
+        config, topic = _answer(future), declared[resource.name]
         wanted = {
             "retention.ms": str(topic.retention_ms),
             "cleanup.policy": topic.cleanup,
             "max.message.bytes": str(topic.max_message_bytes),
         }
         for name, value in wanted.items():
-            if name in found and found[name].value != value:
+            if name in config and config[name].value != value:
                 raise CheckFailed(
-                    f"{resource.name}: {name} is {found[name].value} where {value} is declared",
+                    f"{resource.name}: {name} is {config[name].value} where {value} is declared",
                     ALTER.format(resource.name, name, value),
                 )
     return f"{len(declared)} as declared"
 
 
-def replicas(visit: CheckContext) -> str:
+def replicas(context: CheckContext) -> str:
     """Whether every partition has the copies that it should have."""
-    found = visit.admin.list_topics(timeout=ANSWER_S)
-    topics = [found.topics[name] for name in visit.declared() if name in found.topics]
+    cluster = context.admin.list_topics(timeout=ANSWER_S)
+    topics = [cluster.topics[name] for name in context.declared() if name in cluster.topics]
     partitions = [part for topic in topics for part in topic.partitions.values()]
     behind = sum(len(part.isrs) < len(part.replicas) for part in partitions)
     if behind:
@@ -104,23 +104,23 @@ def replicas(visit: CheckContext) -> str:
             f"{behind} of {len(partitions)} partitions lack a replica in sync", "look for a broker that is down"
         )
     fewest = min((len(part.replicas) for part in partitions), default=0)
-    if fewest == 1 and len(found.brokers) > 1:
+    if fewest == 1 and len(cluster.brokers) > 1:
         raise CheckFailed(
-            f"some partitions have one replica on {len(found.brokers)} brokers",
+            f"some partitions have one replica on {len(cluster.brokers)} brokers",
             "reassign them to three brokers, and set LEAP_TOPIC_REPLICATION=3 before topics are created",
             can_wait=True,
         )
     return f"{fewest} of each partition, all in sync"
 
 
-def rights(visit: CheckContext) -> str:
+def rights(context: CheckContext) -> str:
     """Whether this user may do on topics what the role needs, by the broker's own word."""
     needed: dict[str, set[str]] = {}
-    for role in visit.roles():
-        for grant in grants(role, visit.settings):
+    for role in context.roles():
+        for grant in grants(role, context.settings):
             if grant.resource == "topic":
                 needed.setdefault(grant.name, set()).add(grant.operation)
-    described = visit.admin.describe_topics(
+    described = context.admin.describe_topics(
         TopicCollection(list(needed)), include_authorized_operations=True, request_timeout=ANSWER_S
     )
     lacking = []
@@ -128,34 +128,34 @@ def rights(visit: CheckContext) -> str:
         allowed = _answer(future).authorized_operations
         if allowed is None:
             return "the broker has no authorizer that it could ask"
-        names = {one.name.lower() for one in allowed}
+        names = {operation.name.lower() for operation in allowed}
         lacking += [f"{operation} {name}" for operation in sorted(needed[name] - names)]
     if lacking:
         raise CheckFailed(f"not allowed: {', '.join(lacking)}", "grant it: docs/security.md has the list")
-    return f"all that {visit.role or 'every role'} needs"
+    return f"all that {context.role or 'every role'} needs"
 
 
-def history(visit: CheckContext) -> str:
+def history(context: CheckContext) -> str:
     """Whether the history workers keep up."""
-    return _keeps_up(visit, "history")
+    return _keeps_up(context, "history")
 
 
-def joiner(visit: CheckContext) -> str:
+def joiner(context: CheckContext) -> str:
     """Whether the joiners keep up."""
-    return _keeps_up(visit, "joiner")
+    return _keeps_up(context, "joiner")
 
 
-def ranking(visit: CheckContext) -> str:
+def ranking(context: CheckContext) -> str:
     """Whether the ranking workers keep up."""
-    return _keeps_up(visit, "ranking")
+    return _keeps_up(context, "ranking")
 
 
-def dead_letters(visit: CheckContext) -> str:
+def dead_letters(context: CheckContext) -> str:
     """Whether messages were set aside since yesterday."""
-    partitions = _partitions(visit, [visit.settings.topic(DEAD_LETTERS)])
-    with _consumer(visit) as consumer:
+    partitions = _partitions(context, [context.settings.topic(DEAD_LETTERS)])
+    with _consumer(context) as consumer:
         ends = _offsets(consumer, partitions, OFFSET_END)
-        since = _offsets(consumer, partitions, int((visit.now() - DAY_S) * 1000))
+        since = _offsets(consumer, partitions, int((context.now() - DAY_S) * 1000))
     count = sum(ends[partition] - offset for partition, offset in since.items() if offset >= 0)
     if count:
         raise CheckFailed(
@@ -166,13 +166,13 @@ def dead_letters(visit: CheckContext) -> str:
     return "none in the last day"
 
 
-def clocks(visit: CheckContext) -> str:
+def clocks(context: CheckContext) -> str:
     """Whether a sender's clock is ahead: its messages would be kept too long, and found at the wrong time."""
-    partitions = _partitions(visit, visit.declared())
-    with _consumer(visit) as consumer:
+    partitions = _partitions(context, context.declared())
+    with _consumer(context) as consumer:
         if any(offset >= 0 for offset in _offsets(consumer, partitions, NEVER_MS).values()):
             return "the broker does not look for times"
-        ahead = _offsets(consumer, partitions, int((visit.now() + AHEAD_S) * 1000))
+        ahead = _offsets(consumer, partitions, int((context.now() + AHEAD_S) * 1000))
     named = sorted({name for (name, _), offset in ahead.items() if offset >= 0})
     if named:
         raise CheckFailed(
@@ -183,57 +183,60 @@ def clocks(visit: CheckContext) -> str:
     return f"no message is more than {AHEAD_S:.0f} s ahead of this machine"
 
 
-def _keeps_up(visit: CheckContext, worker: str) -> str:
+def _keeps_up(context: CheckContext, worker: str) -> str:
     role = ROLES[worker].name
-    names = [name for name, topic in visit.declared().items() if role in topic.consumers]
-    partitions = _partitions(visit, names)
-    group = visit.settings.topic(worker)
-    with _consumer(visit, worker) as consumer:
+    names = [name for name, topic in context.declared().items() if role in topic.consumers]
+    partitions = _partitions(context, names)
+    group = context.settings.topic(worker)
+    with _consumer(context, worker) as consumer:
         begins = _offsets(consumer, partitions, OFFSET_BEGINNING)
         ends = _offsets(consumer, partitions, OFFSET_END)
         asked = [TopicPartition(*partition) for partition in partitions]
-        committed = {(one.topic, one.partition): one.offset for one in consumer.committed(asked, timeout=ANSWER_S)}
+        committed = {
+            (partition.topic, partition.partition): partition.offset
+            for partition in consumer.committed(asked, timeout=ANSWER_S)
+        }
         lost = sum(max(0, begins[part] - offset) for part, offset in committed.items() if offset >= 0)
         positions = {part: max(committed[part], begins[part]) for part in partitions}
         behind = {part: offset for part, offset in positions.items() if offset < ends[part]}
-        waits = _oldest(visit, consumer, behind) if behind else 0.0
+        waits = _oldest(context, consumer, behind) if behind else 0.0
     count = sum(ends[part] - offset for part, offset in behind.items())
-    [described] = visit.admin.describe_consumer_groups([group], request_timeout=ANSWER_S).values()
+    [described] = context.admin.describe_consumer_groups([group], request_timeout=ANSWER_S).values()
     members = _answer(described)
     idle = members.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)  # some brokers name no members
     workers = "none" if idle else len(members.members) or "some"
-    found = f"{workers} at work on {len(partitions)} partitions, {count:,} messages behind"
+    summary = f"{workers} at work on {len(partitions)} partitions, {count:,} messages behind"
     if lost:
         raise CheckFailed(
             f"{lost:,} messages were deleted before they were worked off",
             "start workers, then docs/operations.md#backup-and-restore; longer retention gives more time",
         )
     if idle:
-        raise CheckFailed(found, f"start one: leap worker {worker}", can_wait=not count)
+        raise CheckFailed(summary, f"start one: leap worker {worker}", can_wait=not count)
     if waits > PATIENCE_S:
         raise CheckFailed(
-            f"{found}, the oldest for {duration(waits)}",
+            f"{summary}, the oldest for {duration(waits)}",
             "read the log for batches that fail; if there are none, start more workers",
         )
-    return found + (f", the oldest for {duration(waits)}" if count else "")
+    return summary + (f", the oldest for {duration(waits)}" if count else "")
 
 
-def _oldest(visit: CheckContext, consumer: Consumer, positions: Mapping[Partition, int]) -> float:
+def _oldest(context: CheckContext, consumer: Consumer, positions: Mapping[Partition, int]) -> float:
     """Seconds that the oldest of the next messages has waited; 0 where none comes within a second."""
     consumer.assign([TopicPartition(*partition, offset) for partition, offset in positions.items()])
     times: dict[Partition, int] = {}
-    until = time.monotonic() + LOOK_S
+    until = time.monotonic() + FETCH_S
     while len(times) < len(positions) and time.monotonic() < until:
         message = consumer.poll(0.1)
         if message is not None and message.error() is None:
             times.setdefault((message.topic() or "", message.partition() or 0), message.timestamp()[1])
-    return max((visit.now() - at / 1000 for at in times.values()), default=0.0)
+    return max((context.now() - timestamp_ms / 1000 for timestamp_ms in times.values()), default=0.0)
 
 
 @contextmanager
-def _consumer(visit: CheckContext, group: str = "doctor") -> Iterator[Consumer]:
+def _consumer(context: CheckContext, group: str = "doctor") -> Iterator[Consumer]:
     """One that never joins its group."""
-    consumer = Consumer(consumer_config(visit.settings, group) | QUIET)
+    consumer = Consumer(consumer_config(context.settings, group) | QUIET)
     try:
         with _asking():
             yield consumer
@@ -260,12 +263,12 @@ def _asking() -> Iterator[None]:
         ) from error
 
 
-def _partition_counts(visit: CheckContext) -> dict[str, int]:
-    return {name: len(topic.partitions) for name, topic in visit.admin.list_topics(timeout=ANSWER_S).topics.items()}
+def _partition_counts(context: CheckContext) -> dict[str, int]:
+    return {name: len(topic.partitions) for name, topic in context.admin.list_topics(timeout=ANSWER_S).topics.items()}
 
 
-def _partitions(visit: CheckContext, names: Iterable[str]) -> list[Partition]:
-    counts = _partition_counts(visit)
+def _partitions(context: CheckContext, names: Iterable[str]) -> list[Partition]:
+    counts = _partition_counts(context)
     missing = [name for name in names if name not in counts]
     if missing:
         raise CheckFailed(f"no topic {', '.join(missing)}", "leap topics ensure")
@@ -276,4 +279,4 @@ def _offsets(consumer: Consumer, partitions: Iterable[Partition], at_ms: int) ->
     """First offset of each partition at or after a time, below 0 where there is none; or its beginning or end."""
     question = [TopicPartition(*partition, at_ms) for partition in partitions]
     answers = offsets_for_times(consumer, question, ANSWER_S)
-    return {(one.topic, one.partition): one.offset for one in answers}
+    return {(answer.topic, answer.partition): answer.offset for answer in answers}

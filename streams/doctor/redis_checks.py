@@ -25,38 +25,38 @@ return 1
 """
 
 
-def answers(visit: CheckContext) -> str:
+def answers(context: CheckContext) -> str:
     """Whether it answers, takes writes and is new enough."""
     try:
-        nodes = _info(visit)
+        nodes = _info(context)
     except redis.AuthenticationError as error:
         raise CheckFailed(str(error), "correct user and password in LEAP_REDIS_URL, or its file") from error
     except ValueError as error:  # the URL is none: whatever could be read of it may be of the password
         raise CheckFailed(str(error), "correct LEAP_REDIS_URL, or its file") from error
     except redis.RedisError as error:
-        place = urlsplit(visit.settings.redis_url)
+        url = urlsplit(context.settings.redis_url)
         raise CheckFailed(
-            f"{place.hostname}:{place.port}: {error}", "start it, or correct LEAP_REDIS_URL (rediss:// for TLS)"
+            f"{url.hostname}:{url.port}: {error}", "start it, or correct LEAP_REDIS_URL (rediss:// for TLS)"
         ) from error
-    for name, found in nodes.items():
-        if found["role"] != "master":
+    for name, info in nodes.items():
+        if info["role"] != "master":
             raise CheckFailed(f"{name} is a replica", "LEAP_REDIS_URL must name the primary")
-        if tuple(map(int, re.findall(r"\d+", found["redis_version"])[:2])) < LEAST_VERSION:
-            raise CheckFailed(f"{name} has version {found['redis_version']}", "upgrade to 6.2 or later")
-    return "; ".join(f"{name}, {_version(found)}" for name, found in nodes.items())
+        if tuple(map(int, re.findall(r"\d+", info["redis_version"])[:2])) < LEAST_VERSION:
+            raise CheckFailed(f"{name} has version {info['redis_version']}", "upgrade to 6.2 or later")
+    return "; ".join(f"{name}, {_version(info)}" for name, info in nodes.items())
 
 
-def rights(visit: CheckContext) -> str:
+def rights(context: CheckContext) -> str:
     """Whether this user may read and write the keys that the role needs; asked without touching them."""
-    with connect(visit.settings.redis_url) as client:
-        for role in visit.roles():
+    with connect(context.settings.redis_url) as client:
+        for role in context.roles():
             for pattern in ROLES[role].keys:
                 try:
-                    _try(client, role, visit.settings.redis_prefix, pattern)
+                    _try(client, role, context.settings.redis_prefix, pattern)
                 except redis.RedisError as error:
-                    key = visit.settings.redis_prefix + pattern.partition("~")[2]
+                    key = context.settings.redis_prefix + pattern.partition("~")[2]
                     raise CheckFailed(f"{role}: {key}: {error}", "give the user its rules: docs/security.md") from error
-    return f"all that {visit.role or 'every role'} needs"
+    return f"all that {context.role or 'every role'} needs"
 
 
 def _try(client: Client, role: str, prefix: str, pattern: str) -> None:
@@ -71,50 +71,50 @@ def _try(client: Client, role: str, prefix: str, pattern: str) -> None:
         client.mget(key)
 
 
-def persistence(visit: CheckContext) -> str:
+def persistence(context: CheckContext) -> str:
     """Whether a restart keeps what it holds, to the second."""
-    for name, found in _info(visit).items():
-        if not found["aof_enabled"]:
+    for name, info in _info(context).items():
+        if not info["aof_enabled"]:
             raise CheckFailed(
                 f"{name} has no append-only file: a restart forgets what came since its last snapshot",
                 "appendonly yes, in its configuration and with CONFIG SET",
                 can_wait=True,
             )
-        if "ok" not in (found["aof_last_write_status"], found["rdb_last_bgsave_status"]):
+        if "ok" not in (info["aof_last_write_status"], info["rdb_last_bgsave_status"]):
             raise CheckFailed(f"{name} cannot write to its disk", "make room there; its log says what fails")
     return "append-only file on"
 
 
-def eviction(visit: CheckContext) -> str:
+def eviction(context: CheckContext) -> str:
     """Whether it refuses writes when it is full, rather than forget."""
-    for name, found in _info(visit).items():
-        if found["maxmemory_policy"] != "noeviction":
+    for name, info in _info(context).items():
+        if info["maxmemory_policy"] != "noeviction":
             raise CheckFailed(
-                f"{name} has {found['maxmemory_policy']}: it forgets families when it is full",
+                f"{name} has {info['maxmemory_policy']}: it forgets families when it is full",
                 "maxmemory-policy noeviction, in its configuration and with CONFIG SET",
             )
     return "noeviction"
 
 
-def memory(visit: CheckContext) -> str:
+def memory(context: CheckContext) -> str:
     """Whether there is room."""
-    told = []
-    for name, found in _info(visit).items():
-        used, most = found["used_memory"], found["maxmemory"] or found.get("total_system_memory", 0)
-        told.append(f"{used / 1e6:,.0f} of {most / 1e6:,.0f} MB")
-        if most and used > FULL * most:
+    shares = []
+    for name, info in _info(context).items():
+        used, limit = info["used_memory"], info["maxmemory"] or info.get("total_system_memory", 0)
+        shares.append(f"{used / 1e6:,.0f} of {limit / 1e6:,.0f} MB")
+        if limit and used > FULL * limit:
             raise CheckFailed(
-                f"{name}: {told[-1]}", "raise maxmemory or add shards: docs/capacity.md says how much is right"
+                f"{name}: {shares[-1]}", "raise maxmemory or add shards: docs/capacity.md says how much is right"
             )
-    return "; ".join(told)
+    return "; ".join(shares)
 
 
-def clock(visit: CheckContext) -> str:
+def clock(context: CheckContext) -> str:
     """Whether its clock and this machine's agree."""
-    with _open(visit) as client:
-        asked = visit.now()
+    with _open(context) as client:
+        asked = context.now()
         seconds, microseconds = client.time()
-        answered = visit.now()
+        answered = context.now()
     off = seconds + microseconds / 1e6 - (asked + answered) / 2
     if abs(off) - (answered - asked) / 2 > OFF_S:
         raise CheckFailed(
@@ -125,25 +125,25 @@ def clock(visit: CheckContext) -> str:
     return f"{abs(off):.3f} s from this machine's"
 
 
-def _info(visit: CheckContext) -> dict[str, dict[str, Any]]:
+def _info(context: CheckContext) -> dict[str, dict[str, Any]]:
     """Name of each primary to what it tells of itself."""
-    with _open(visit) as client:
+    with _open(context) as client:
         if isinstance(client, redis.RedisCluster):
-            found: dict[str, dict[str, Any]] = client.info(target_nodes=redis.RedisCluster.PRIMARIES)
-            return found
-        place = urlsplit(visit.settings.redis_url)
-        return {f"{place.hostname}:{place.port or 6379}": client.info()}
+            by_node: dict[str, dict[str, Any]] = client.info(target_nodes=redis.RedisCluster.PRIMARIES)
+            return by_node
+        url = urlsplit(context.settings.redis_url)
+        return {f"{url.hostname}:{url.port or 6379}": client.info()}
 
 
 @contextmanager
-def _open(visit: CheckContext) -> Iterator[Client]:
+def _open(context: CheckContext) -> Iterator[Client]:
     """Connect; what this user may not ask is a finding."""
     try:
-        with connect(visit.settings.redis_url) as client:
+        with connect(context.settings.redis_url) as client:
             yield client
     except redis.exceptions.NoPermissionError as error:
         raise CheckFailed(f"this user may not ask: {error}", AS_OPERATOR, can_wait=True) from error
 
 
-def _version(found: dict[str, Any]) -> str:
-    return f"Valkey {found['valkey_version']}" if "valkey_version" in found else f"Redis {found['redis_version']}"
+def _version(info: dict[str, Any]) -> str:
+    return f"Valkey {info['valkey_version']}" if "valkey_version" in info else f"Redis {info['redis_version']}"

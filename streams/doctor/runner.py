@@ -22,14 +22,14 @@ class Check(NamedTuple):
 
     Attributes
     ----------
-    look
-        Looks, and says what it found.
+    run
+        Runs the check; returns what it found.
     needs
         Name of the check without which this one has nothing to look at.
     """
 
     name: str
-    look: Callable[[CheckContext], str]
+    run: Callable[[CheckContext], str]
     needs: str = ""
 
 
@@ -72,16 +72,16 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""
 
 
-def examine(visit: CheckContext, checks: Sequence[Check] = CHECKS, deadline_s: float = DEADLINE_S) -> list[Finding]:
+def examine(context: CheckContext, checks: Sequence[Check] = CHECKS, deadline_s: float = DEADLINE_S) -> list[Finding]:
     """Run all checks; returns their findings in the order of the table, within twice the deadline."""
-    first = _side_by_side(visit, [check for check in checks if not check.needs], deadline_s)
+    first = _side_by_side(context, [check for check in checks if not check.needs], deadline_s)
     wanted = [check for check in checks if check.needs and first[check.needs].state != "fault"]
-    found = first | _side_by_side(visit, wanted, deadline_s)
-    return [found.get(check.name) or _left_out(check) for check in checks]
+    findings = first | _side_by_side(context, wanted, deadline_s)
+    return [findings.get(check.name) or _left_out(check) for check in checks]
 
 
-def _side_by_side(visit: CheckContext, checks: Sequence[Check], deadline_s: float) -> dict[str, Finding]:
-    found = {
+def _side_by_side(context: CheckContext, checks: Sequence[Check], deadline_s: float) -> dict[str, Finding]:
+    findings = {
         check.name: Finding(
             check=check.name,
             state="fault",
@@ -93,23 +93,23 @@ def _side_by_side(visit: CheckContext, checks: Sequence[Check], deadline_s: floa
     done = threading.Semaphore(0)
 
     def run(check: Check) -> None:
-        found[check.name] = _finding(visit, check)
+        findings[check.name] = _finding(context, check)
         done.release()
 
     for check in checks:
         threading.Thread(target=run, args=(check,), name=check.name, daemon=True).start()
-    until = visit.monotonic() + deadline_s
+    until = context.monotonic() + deadline_s
     for _ in checks:
-        done.acquire(timeout=max(0.0, until - visit.monotonic()))
-    return dict(found)  # one that answers later changes nothing
+        done.acquire(timeout=max(0.0, until - context.monotonic()))
+    return dict(findings)  # one that answers later changes nothing
 
 
-def _finding(visit: CheckContext, check: Check) -> Finding:
+def _finding(context: CheckContext, check: Check) -> Finding:
     try:
-        return Finding(check=check.name, state="ok", found=check.look(visit))
-    except CheckFailed as trouble:
-        state: Literal["warning", "fault"] = "warning" if trouble.can_wait else "fault"
-        return Finding(check=check.name, state=state, found=str(trouble), remedy=trouble.remedy)
+        return Finding(check=check.name, state="ok", found=check.run(context))
+    except CheckFailed as failure:
+        state: Literal["warning", "fault"] = "warning" if failure.can_wait else "fault"
+        return Finding(check=check.name, state=state, found=str(failure), remedy=failure.remedy)
     except Exception as error:  # whatever a client raises is a finding too
         text = redact_url(f"{type(error).__name__}: {error}")
         return Finding(check=check.name, state="fault", found=text, remedy="see what it names")

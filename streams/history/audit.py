@@ -77,11 +77,11 @@ def compare(buckets: Iterable[Bucket], rows: Iterable[Row], whole: bool = True) 
         Whether the rows are all: if not, a statistic of more than there are is no difference.
     """
     values: dict[Key, tuple[array[float], array[float]]] = {}
-    for key, value, at in rows:
+    for key, value, event_time in rows:
         if key not in values:
             values[key] = array("d"), array("d")
         values[key][0].append(value)
-        values[key][1].append(at)
+        values[key][1].append(event_time)
     done = Audit(whole)
     for bucket in buckets:
         for key, stored in bucket.statistics.items():
@@ -123,7 +123,10 @@ def _committed(settings: Settings) -> dict[str, int] | None:
         for partition in partitions:
             if when_led(partial(consumer.get_watermark_offsets, partition, TIMEOUT_S), TIMEOUT_S)[0]:
                 return None
-        return {f"{topic_id}/{one.partition}": one.offset for one in consumer.committed(partitions, timeout=TIMEOUT_S)}
+        return {
+            f"{topic_id}/{partition.partition}": partition.offset
+            for partition in consumer.committed(partitions, timeout=TIMEOUT_S)
+        }
     finally:
         consumer.close()
 
@@ -134,16 +137,16 @@ def _completions(
     """Rows of all completions that were committed, or that a bucket says it has; of an attempt the first."""
     seen: set[str] = set()
     for message in read_range(settings, settings.topic(COMPLETED)):
-        for found in read([message], [target])[0]:
+        for observation in read([message], [target])[0]:
             known = [
                 key
-                for key in found.keys
-                if found.offset < committed.get(found.source, 0)
-                or found.offset <= buckets[bucket_of(key.name)].fences.get(found.source, -1)
+                for key in observation.keys
+                if observation.offset < committed.get(observation.source, 0)
+                or observation.offset <= buckets[bucket_of(key.name)].fences.get(observation.source, -1)
             ]
-            if known and found.attempt_id not in seen:
-                seen.add(found.attempt_id)
-                yield from ((key, found.value, found.at) for key in known)
+            if known and observation.attempt_id not in seen:
+                seen.add(observation.attempt_id)
+                yield from ((key, observation.value, observation.event_time) for key in known)
 
 
 def _ahead(stored: Statistics, expected: Statistics | None) -> bool:

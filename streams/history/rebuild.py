@@ -21,10 +21,10 @@ from leap.streams.runtime.settings import Settings
 
 #: Workers wait so long for a rebuild that died while it switched. It renews with every batch, and one is no older than
 #: BATCH_S when the next message comes.
-HOLD_MS = 60_000
+LOCK_TTL_MS = 60_000
 BATCH_S = 10.0
 
-# KEYS: pointer, hold; ARGV: token, lifetime in ms, generation before, generation after (none only renews).
+# KEYS: pointer, lock; ARGV: token, lifetime in ms, generation before, generation after (none only renews).
 _GUARDED = """
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
 if ARGV[4] == '' then return redis.call('PEXPIRE', KEYS[2], ARGV[2]) end
@@ -91,7 +91,7 @@ def rebuild(
     fences = _load(store, targets, done.generation, backup) if backup is not None else {}
     replay = _Replay(settings, store, targets, fences, done)
     replay.run(progress)
-    with _hold(store, before, done.generation) as renew:
+    with _rebuild_lock(store, before, done.generation) as renew:
         replay.run(lambda messages: renew())
     for old in range(before):
         for target in targets:
@@ -120,14 +120,14 @@ class _Replay:
     def run(self, progress: Progress) -> None:
         batch: list[Message] = []
         until = time.monotonic() + BATCH_S
-        begins = {place: offset + 1 for place, offset in self._reached.items()}
+        begins = {partition: offset + 1 for partition, offset in self._reached.items()}
         for message in read_range(self._settings, self._settings.topic(COMPLETED), begins=begins):
-            place, name = (message.topic_id, message.partition), source(message)
-            reached = self._reached.get(place)
+            partition, name = (message.topic_id, message.partition), source(message)
+            reached = self._reached.get(partition)
             if reached is None and name in self._fences:
                 self._done.missing += max(0, message.offset - self._fences[name] - 1)
             if reached is None or message.offset > reached:  # a partition that was cut begins again
-                self._reached[place] = message.offset
+                self._reached[partition] = message.offset
                 batch.append(message)
             if len(batch) == BATCH_SIZE or time.monotonic() > until:
                 self._apply(batch)
@@ -157,21 +157,21 @@ def _load(store: HistoryStore, targets: Collection[str], generation: int, backup
 
 
 @contextmanager
-def _hold(store: HistoryStore, before: int, after: int) -> Iterator[Callable[[], None]]:
+def _rebuild_lock(store: HistoryStore, before: int, after: int) -> Iterator[Callable[[], None]]:
     """Make the workers wait during the block, then switch; the block renews while it works."""
-    client, names = store.client, (store.pointer, store.hold)
+    client, names = store.client, (store.pointer, store.rebuild_lock)
     token = uuid.uuid4().hex
 
     def renew() -> None:
-        if not client.eval(_GUARDED, 2, *names, token, HOLD_MS, before, ""):
+        if not client.eval(_GUARDED, 2, *names, token, LOCK_TTL_MS, before, ""):
             raise SwitchError("the switch stood still for too long; rebuild again")
 
-    if not client.set(store.hold, token, nx=True, px=HOLD_MS):
+    if not client.set(store.rebuild_lock, token, nx=True, px=LOCK_TTL_MS):
         raise SwitchError("another rebuild is switching; wait for it, then see whether this one is needed")
     try:
         yield renew
-        if not client.eval(_GUARDED, 2, *names, token, HOLD_MS, before, after):
+        if not client.eval(_GUARDED, 2, *names, token, LOCK_TTL_MS, before, after):
             raise SwitchError("another rebuild switched meanwhile, or this one stood still; rebuild again")
     except BaseException:
-        client.eval(_RELEASE, 1, store.hold, token)
+        client.eval(_RELEASE, 1, store.rebuild_lock, token)
         raise

@@ -77,7 +77,7 @@ class HistoryStore:
             raise ValueError(f"prefix {prefix!r} of the keys has a brace")
         self.client = client
         self.pointer = f"{prefix}:history:{{generation}}"
-        self.hold = f"{self.pointer}:hold"
+        self.rebuild_lock = f"{self.pointer}:hold"
         self._prefix = prefix
         self._window = window
 
@@ -89,8 +89,8 @@ class HistoryStore:
         Held
             While a rebuild switches.
         """
-        current, hold = self.client.mget(self.pointer, self.hold)
-        if hold is not None:
+        current, lock = self.client.mget(self.pointer, self.rebuild_lock)
+        if lock is not None:
             raise RebuildInProgress("a rebuild of the history is switching generations")
         return int(current or 0)
 

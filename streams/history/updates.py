@@ -42,8 +42,8 @@ class Observation(NamedTuple):
         Prediction target that was measured.
     value
         What the statistics are of: the natural logarithm of the measurement.
-    at
-        Event time in seconds since the epoch.
+    event_time
+        Seconds since 1970.
     keys
         The statistics that it belongs to.
     """
@@ -53,7 +53,7 @@ class Observation(NamedTuple):
     attempt_id: str
     target: str
     value: float
-    at: float
+    event_time: float
     keys: tuple[Key, ...]
 
 
@@ -86,14 +86,14 @@ def group_by_bucket(observations: Iterable[Observation], spans: Spans) -> dict[s
     ValueError
         If a value or time is not finite.
     """
-    numbers = {target: {source: i for i, source in enumerate(found, 1)} for target, found in spans.items()}
+    numbers = {target: {source: i for i, source in enumerate(ranges, 1)} for target, ranges in spans.items()}
     # Names are numbered as they come, from 1 as Lua counts.
     buckets: dict[str, list[tuple[dict[str, int], list[int | float | str]]]] = {
         target: [({}, []) for _ in range(BUCKETS)] for target in spans
     }
     passed: dict[tuple[str, str], int] = {}
-    for source, offset, attempt_id, target, value, at, keys in observations:
-        check(value, at)
+    for source, offset, attempt_id, target, value, event_time, keys in observations:
+        check(value, event_time)
         if offset <= passed.get((source, target), -1):
             continue
         passed[source, target] = offset
@@ -102,13 +102,13 @@ def group_by_bucket(observations: Iterable[Observation], spans: Spans) -> dict[s
         for key in keys:
             bucket, name = locate(key)
             fields, updates = buckets[target][bucket]
-            updates += (number, fields.setdefault(name, len(fields) + 1), offset, attempt, value, at)
+            updates += (number, fields.setdefault(name, len(fields) + 1), offset, attempt, value, event_time)
     return {
         target: BucketUpdates(
-            encode_ranges(found),
+            encode_ranges(ranges),
             [packed((tuple(fields), updates)) for fields, updates in buckets[target]],
         )
-        for target, found in spans.items()
+        for target, ranges in spans.items()
     }
 
 
@@ -116,9 +116,9 @@ def unverified_ranges(observations: Iterable[Observation]) -> dict[str, dict[str
     """Spans of observations of which nobody says that what is before has been applied."""
     spans: dict[str, dict[str, OffsetRange]] = {}
     for observation in observations:
-        found = spans.setdefault(observation.target, {})
-        end = max(observation.offset + 1, found.get(observation.source, OffsetRange(0, 0)).end)
-        found[observation.source] = OffsetRange(0, end)
+        by_source = spans.setdefault(observation.target, {})
+        end = max(observation.offset + 1, by_source.get(observation.source, OffsetRange(0, 0)).end)
+        by_source[observation.source] = OffsetRange(0, end)
     return spans
 
 

@@ -41,7 +41,7 @@ def read(
         except Rejected as error:
             rejected.append((message, str(error)))
             continue
-        if message.precedes(completed.finished_at):
+        if message.event_in_future(completed.finished_at):
             rejected.append((message, f"finished_at: {completed.finished_at} is after the message was written"))
             continue
         observations += observe(completed, message, targets)
@@ -50,18 +50,24 @@ def read(
 
 def observe(completed: JobCompleted, message: Message, targets: Collection[str] = TARGETS) -> list[Observation]:
     """Measurements of a success, as natural logarithms; what is not positive says nothing."""
-    found: list[Observation] = []
+    observations: list[Observation] = []
     if completed.status == SUCCEEDED:
         for target in targets:
             measured = completed.measurements.get(target, 0.0)
             if measured > 0.0:
-                value, at = math.log(measured), completed.finished_at.timestamp()
-                found.append(
+                value, event_time = math.log(measured), completed.finished_at.timestamp()
+                observations.append(
                     Observation(
-                        source(message), message.offset, completed.attempt_id, target, value, at, keys(completed)
+                        source(message),
+                        message.offset,
+                        completed.attempt_id,
+                        target,
+                        value,
+                        event_time,
+                        keys(completed),
                     )
                 )
-    return found
+    return observations
 
 
 def keys(completed: JobCompleted) -> tuple[Key, ...]:
@@ -71,8 +77,8 @@ def keys(completed: JobCompleted) -> tuple[Key, ...]:
 
 @lru_cache(16_384)
 def _keys(name: str, hardware_type: str, model_type: str | None) -> tuple[Key, ...]:
-    found = (Key("family", name), Key("family_hardware", name, hardware_type))
-    return found if model_type is None else (*found, Key("model_type", model_type))
+    family_keys = (Key("family", name), Key("family_hardware", name, hardware_type))
+    return family_keys if model_type is None else (*family_keys, Key("model_type", model_type))
 
 
 class HistoryWorker:
@@ -134,17 +140,19 @@ class HistoryWorker:
             If it has not.
         """
         partitions = {f"{topic_id}/{number}": (topic, number) for topic, topic_id, number in positions}
-        found = {name: OffsetRange(at, at) for name, at in zip(partitions, positions.values(), strict=True)}
+        ranges = {
+            name: OffsetRange(position, position) for name, position in zip(partitions, positions.values(), strict=True)
+        }
         try:
-            self._store.apply([], dict.fromkeys(self._targets, found))
+            self._store.apply([], dict.fromkeys(self._targets, ranges))
         except StoreDataLost as lost:
             raise lost.rewind(partitions) from lost
 
     def _write(self) -> None:
         while True:
-            observations, found, written = self._slices.get()
+            observations, spans, written = self._slices.get()
             try:
-                applied = self._store.apply(observations, found)
+                applied = self._store.apply(observations, spans)
             except Exception as error:
                 written.set_exception(error)
                 continue

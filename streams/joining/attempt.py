@@ -75,8 +75,8 @@ def to_part(event: Part) -> tuple[str, str]:
     match event:
         case JobSubmitted():
             architecture = summary(event.model) if event.model is not None else None
-            kept = Submission(msgspec.structs.replace(event, model=None), architecture)
-            return "submitted", _ranked(rank, kept)
+            submission = Submission(msgspec.structs.replace(event, model=None), architecture)
+            return "submitted", _ranked(rank, submission)
         case JobAllocated():
             return "allocated", _ranked(rank, event)
         case JobCompleted():
@@ -145,8 +145,12 @@ def _decoded(part: str, event_type: type[E]) -> E:
 
 
 def _served(event: PreferenceList) -> ServedPrediction:
-    predicted = {one.hardware_type: one.throughput for one in event.excluded if one.throughput is not None}
-    predicted |= {one.hardware_type: one.throughput for one in event.ranked}
+    predicted = {
+        candidate.hardware_type: candidate.throughput
+        for candidate in event.excluded
+        if candidate.throughput is not None
+    }
+    predicted |= {candidate.hardware_type: candidate.throughput for candidate in event.ranked}
     rows = zip(*event.served_history.values(), strict=False)
     return ServedPrediction(
         artifact=event.artifact,
@@ -165,8 +169,8 @@ def _microseconds(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
-def _ranked(rank: int, kept: msgspec.Struct) -> str:
+def _ranked(rank: int, event: msgspec.Struct) -> str:
     """Text that begins with digits that sort as `rank` does, then a digest for those of one rank."""
-    value = _encode(kept)
+    value = _encode(event)
     digest = hashlib.blake2b(value, digest_size=8).hexdigest()
     return f"{ZERO + rank:0{DIGITS}d}{digest}{value.decode()}"

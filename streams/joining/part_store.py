@@ -84,7 +84,7 @@ class PartStore:
         buckets: dict[int, list[str]] = {number: [] for number in range(BUCKETS)} if spans else {}
         for attempt_id in parts:
             buckets.setdefault(crc32(attempt_id.encode()) % BUCKETS, []).append(attempt_id)
-        told = encode_ranges(spans)
+        ranges = encode_ranges(spans)
         with self._client.pipeline(transaction=False) as pipeline:
             for bucket, attempt_ids in buckets.items():
                 names = [f"{self._prefix}:attempt:{{{bucket}}}:{attempt_id}" for attempt_id in attempt_ids]
@@ -94,12 +94,12 @@ class PartStore:
                     for attempt_id in attempt_ids
                 ]
                 packed = msgspec.msgpack.encode(new)
-                pipeline.execute_command("EVAL", _script, len(keys), *keys, *_arguments, told, packed)
+                pipeline.execute_command("EVAL", _script, len(keys), *keys, *_arguments, ranges, packed)
             replies = pipeline.execute()
         check_fences(spans, [reply[1:] for reply in replies])
         return {
-            attempt_id: dict(zip(found[::2], found[1::2], strict=True))
+            attempt_id: dict(zip(fields[::2], fields[1::2], strict=True))
             for attempt_ids, reply in zip(buckets.values(), replies, strict=True)
-            for attempt_id, found in zip(attempt_ids, _decode_reply(reply[0]), strict=True)
-            if found
+            for attempt_id, fields in zip(attempt_ids, _decode_reply(reply[0]), strict=True)
+            if fields
         }

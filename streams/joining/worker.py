@@ -80,7 +80,7 @@ class Joiner:
             except Exception as error:  # the same the next time: a message must not stop the worker
                 rejected.append((message, f"no part of an attempt: {error!r}"))
                 continue
-            if message.precedes(event_time(event)):
+            if message.event_in_future(event_time(event)):
                 rejected.append((message, f"{event_time(event)} is after the message was written"))
                 continue
             merge_part(parts.setdefault(event.attempt_id, {}), name, value)
@@ -93,8 +93,8 @@ class Joiner:
         for message, reason in rejected:  # after the store: while it is down, a batch is tried again and again
             self._dead_letters.add(message, reason)
         while complete:
-            for attempt_id, kept in complete.items():
-                self._send(kept, cause[attempt_id])
+            for attempt_id, joined in complete.items():
+                self._send(joined, cause[attempt_id])
             self._producer.flush()
             # Another joiner may have added a part, and sent the fuller row before ours: ours must not be last.
             complete = self._store.add({attempt_id: {} for attempt_id in complete}, seen=complete)
@@ -107,10 +107,12 @@ class Joiner:
         Rewind
             If it has not.
         """
-        partitions = {_name(*place): (place[0], place[2]) for place in positions}
-        found = {name: OffsetRange(at, at) for name, at in zip(partitions, positions.values(), strict=True)}
+        partitions = {_name(*key): (key[0], key[2]) for key in positions}
+        ranges = {
+            name: OffsetRange(position, position) for name, position in zip(partitions, positions.values(), strict=True)
+        }
         try:
-            self._store.add({}, spans=found)
+            self._store.add({}, spans=ranges)
         except StoreDataLost as lost:
             raise lost.rewind(partitions) from lost
 

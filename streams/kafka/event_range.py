@@ -58,7 +58,7 @@ def submitted(
         If nothing comes for 30 s before the end.
     """
     positions = dict(after)
-    found: list[JobSubmitted] = []
+    submissions: list[JobSubmitted] = []
     rejected = 0
     for message in read_range(settings, settings.topic(SUBMITTED), start - CLOCKS_DIFFER):
         source = f"{message.topic_id}/{message.partition}"
@@ -71,11 +71,11 @@ def submitted(
             rejected += 1
             continue
         if start <= event.submitted_at < end:
-            found.append(event)
-        if len(found) == size:
-            yield Batch(found, rejected, dict(positions))
-            found, rejected = [], 0
-    yield Batch(found, rejected, positions)
+            submissions.append(event)
+        if len(submissions) == size:
+            yield Batch(submissions, rejected, dict(positions))
+            submissions, rejected = [], 0
+    yield Batch(submissions, rejected, positions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +93,16 @@ def ended(settings: Settings, start: datetime) -> dict[str, Ended]:
 
     Takes 300 bytes an attempt (measured).
     """
-    found: dict[str, Ended] = {}
+    outcomes: dict[str, Ended] = {}
     for message in read_range(settings, settings.topic(COMPLETED), start - CLOCKS_DIFFER):
         try:
             event = decode(message.value, JobCompleted)
         except Rejected:
             continue
-        known = found.get(event.attempt_id)
+        known = outcomes.get(event.attempt_id)
         if event.finished_at >= start and (known is None or known.finished_at <= event.finished_at):
-            found[event.attempt_id] = _ended(event)
-    return found
+            outcomes[event.attempt_id] = _ended(event)
+    return outcomes
 
 
 def _ended(event: JobCompleted) -> Ended:

@@ -45,26 +45,26 @@ class Message(NamedTuple):
     position: int = 0
     trace: Headers = ()
 
-    def precedes(self, moment: datetime) -> bool:
+    def event_in_future(self, event_time: datetime) -> bool:
         """Tell whether this was written before a moment that it reports as past.
 
         One event from the future would be "the last" for ever. What counts is when the message was written, not
         what the time is now: so a replay tells the same. That time is whatever its producer wrote, also one that no
         calendar has.
         """
-        return 0 < self.timestamp_ms < (moment - AHEAD).timestamp() * 1000
+        return 0 < self.timestamp_ms < (event_time - AHEAD).timestamp() * 1000
 
     @classmethod
     def of(cls, raw: RawMessage, topic_id: str, position: int) -> "Message":
         """Read what the client holds; what it could not unpack has no value."""
         topic, partition, offset = raw.topic(), raw.partition(), raw.offset()
         assert topic is not None and partition is not None and offset is not None
-        at = raw.timestamp()[1]
+        timestamp_ms = raw.timestamp()[1]
         if (error := raw.error()) is not None:  # one that cannot be unpacked
             log.warning("no message to read", topic=topic, partition=partition, offset=offset, error=error.str())
-            return cls(topic, topic_id, partition, offset, None, None, at, position)
+            return cls(topic, topic_id, partition, offset, None, None, timestamp_ms, position)
         trace = carried(_headers(raw))
-        return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), at, position, trace)
+        return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), timestamp_ms, position, trace)
 
 
 def unreadable(error: KafkaError) -> bool:

@@ -80,8 +80,8 @@ def assert_topics(settings: Settings, declarations: Iterable[Declaration]) -> li
         if name not in counts:
             wrong.append(f"{name} does not exist: run leap topics ensure")
         elif counts[name] != topic.partitions:
-            found = wrong if counts[name] < topic.partitions else grown
-            found.append(f"{name} has {counts[name]} partitions where {topic.partitions} are declared")
+            differences = wrong if counts[name] < topic.partitions else grown
+            differences.append(f"{name} has {counts[name]} partitions where {topic.partitions} are declared")
     if wrong:
         raise _not_as_declared(settings, wrong)
     return grown
@@ -106,12 +106,12 @@ def topic_ids(settings: Settings, names: Iterable[str], admin: AdminClient | Non
     ids = {}
     for name, future in futures.items():
         try:
-            found = future.result(TIMEOUT_S + LATE_S).topic_id
+            topic_id = future.result(TIMEOUT_S + LATE_S).topic_id
         except KafkaException as error:
             if error.args[0].code() != KafkaError._UNSUPPORTED_FEATURE:
                 raise TopicError(f"{name} cannot be described: {error.args[0].str()}") from error
-            found = None
-        ids[name] = settings.topic_epoch if found is None or str(found) == NO_ID else str(found)
+            topic_id = None
+        ids[name] = settings.topic_epoch if topic_id is None or str(topic_id) == NO_ID else str(topic_id)
     return ids
 
 

@@ -144,16 +144,16 @@ class Monitor:
 
     def add(self, event: Part) -> None:
         """Take one part; one that is older than the window, or lies in the future, is passed over."""
-        at = _time(event)
-        if at > self._clock() + FUTURE_S or at < self._newest - WAIT_S:
+        event_time = _time(event)
+        if event_time > self._clock() + FUTURE_S or event_time < self._newest - WAIT_S:
             return
         if isinstance(event, JobCompleted):
-            self._finished.add(event, at)
-            if at < self._newest - DAY_S:
+            self._finished.add(event, event_time)
+            if event_time < self._newest - DAY_S:
                 return
-        self._newest = max(self._newest, at)
+        self._newest = max(self._newest, event_time)
         attempt = self._attempts.setdefault(event.attempt_id, _Attempt())
-        _merge(attempt, event, at)
+        _merge(attempt, event, event_time)
         if len(self._attempts) > MOST:
             # The oldest by their own time: a week read topic by topic would else push out the lists of today.
             for name in sorted(self._attempts, key=lambda name: self._attempts[name].latest)[: MOST // 10 or 1]:
@@ -164,38 +164,42 @@ class Monitor:
         self._forget()
         since = self._newest - DAY_S
         attempts = list(self._attempts.values())
-        listed = [one for one in attempts if one.listed and one.decided_at > since]
-        finished = [one for one in attempts if one.finished]
-        placed = [one for one in attempts if one.choice and (one.allocated or one.ran_on)]
-        measured = [one for one in finished if one.measured > 0]
-        scored = [one for one in measured if one.bounds[0] > 0]
-        bounded = [one for one in scored if one.bounds[1] > 0]
-        compared, wrong = self._finished.skew(one.served for one in listed if one.served and one.in_time)
+        listed = [attempt for attempt in attempts if attempt.listed and attempt.decided_at > since]
+        finished = [attempt for attempt in attempts if attempt.finished]
+        placed = [attempt for attempt in attempts if attempt.choice and (attempt.allocated or attempt.ran_on)]
+        measured = [attempt for attempt in finished if attempt.measured > 0]
+        scored = [attempt for attempt in measured if attempt.bounds[0] > 0]
+        bounded = [attempt for attempt in scored if attempt.bounds[1] > 0]
+        compared, wrong = self._finished.skew(
+            attempt.served for attempt in listed if attempt.served and attempt.in_time
+        )
         return Figures(
             until=self._newest if attempts else 0.0,
             lists=len(listed),
-            no_opinion=dict(Counter(one.outcome for one in listed if one.outcome)),
-            ranked=_share(not one.outcome for one in listed),
+            no_opinion=dict(Counter(attempt.outcome for attempt in listed if attempt.outcome)),
+            ranked=_share(not attempt.outcome for attempt in listed),
             finished=len(finished),
-            attempts_ranked=_share(bool(one.choice) for one in finished),
-            hours_ranked=_weighed((bool(one.choice), one.hours) for one in finished),
-            first_choice=_share((one.allocated or one.ran_on) == one.first for one in placed),
+            attempts_ranked=_share(bool(attempt.choice) for attempt in finished),
+            hours_ranked=_weighed((bool(attempt.choice), attempt.hours) for attempt in finished),
+            first_choice=_share((attempt.allocated or attempt.ran_on) == attempt.first for attempt in placed),
             accuracy=_accuracy(scored),
             scored=len(scored),
-            coverage=_share(one.bounds[0] > 0 for one in measured),
-            interval=_share(one.bounds[1] <= one.measured <= one.bounds[2] for one in bounded),
+            coverage=_share(attempt.bounds[0] > 0 for attempt in measured),
+            interval=_share(attempt.bounds[1] <= attempt.measured <= attempt.bounds[2] for attempt in bounded),
             compared=compared,
             skew=round(100.0 * wrong / compared, 2) if compared else None,
             hourly=_hourly(scored, self._newest),
-            model_types=_by(scored, [one.model_type for one in scored]),
-            hardware_types=_by(scored, [one.ran_on for one in scored]),
+            model_types=_by(scored, [attempt.model_type for attempt in scored]),
+            hardware_types=_by(scored, [attempt.ran_on for attempt in scored]),
         )
 
     def _forget(self) -> None:
         day, wait = self._newest - DAY_S, self._newest - WAIT_S
         self._finished.forget(wait)
         self._attempts = {
-            name: one for name, one in self._attempts.items() if one.latest >= (day if one.finished else wait)
+            name: attempt
+            for name, attempt in self._attempts.items()
+            if attempt.latest >= (day if attempt.finished else wait)
         }
 
 
@@ -209,28 +213,32 @@ def _time(event: Part) -> float:
             return event.finished_at.timestamp()
 
 
-def _merge(attempt: _Attempt, event: Part, at: float) -> None:
+def _merge(attempt: _Attempt, event: Part, event_time: float) -> None:
     """The earliest list, which is what was served; the latest allocation and completion, which correct others."""
     match event:
-        case PreferenceList() if at < attempt.decided_at:
-            attempt.decided_at = at
+        case PreferenceList() if event_time < attempt.decided_at:
+            attempt.decided_at = event_time
             attempt.outcome = "" if event.ranked else (event.no_opinion or "").partition(":")[0]
             attempt.model_type = event.model_type
             attempt.first = event.ranked[0].hardware_type if event.ranked else ""
-            attempt.served = served(event, at)
+            attempt.served = served(event, event_time)
             attempt.predicted = {
-                one.hardware_type: (one.throughput, one.lower or math.nan, one.upper or math.nan)
-                for one in event.ranked
+                candidate.hardware_type: (
+                    candidate.throughput,
+                    candidate.lower or math.nan,
+                    candidate.upper or math.nan,
+                )
+                for candidate in event.ranked
             } | {
-                one.hardware_type: (one.throughput, math.nan, math.nan)
-                for one in event.excluded
-                if one.throughput is not None
+                candidate.hardware_type: (candidate.throughput, math.nan, math.nan)
+                for candidate in event.excluded
+                if candidate.throughput is not None
             }
-        case JobAllocated() if at > attempt.allocated_at:
-            attempt.allocated_at, attempt.allocated = at, event.hardware_type
-        case JobCompleted() if at > attempt.finished_at:
+        case JobAllocated() if event_time > attempt.allocated_at:
+            attempt.allocated_at, attempt.allocated = event_time, event.hardware_type
+        case JobCompleted() if event_time > attempt.finished_at:
             good = event.status == SUCCEEDED
-            attempt.started_at, attempt.finished_at = event.started_at.timestamp(), at
+            attempt.started_at, attempt.finished_at = event.started_at.timestamp(), event_time
             attempt.ran_on = event.hardware_type
             attempt.measured = event.measurements.get(THROUGHPUT, math.nan) if good else math.nan
             attempt.hours = event.accelerator_hours or 0.0
@@ -252,25 +260,25 @@ def _weighed(flags: Iterable[tuple[bool, float]]) -> float | None:
 def _accuracy(scored: list[_Attempt]) -> Accuracy | None:
     if not scored:
         return None
-    predicted, measured = np.array([(one.bounds[0], one.measured) for one in scored]).T
+    predicted, measured = np.array([(attempt.bounds[0], attempt.measured) for attempt in scored]).T
     return accuracy(predicted, measured)
 
 
 def _w20(scored: list[_Attempt]) -> float:
-    found = _accuracy(scored)
-    return round(found.w20, 1) if found else math.nan
+    scores = _accuracy(scored)
+    return round(scores.w20, 1) if scores else math.nan
 
 
 def _by(scored: list[_Attempt], names: list[str]) -> tuple[tuple[str, int, float], ...]:
     groups: dict[str, list[_Attempt]] = {}
-    for name, one in zip(names, scored, strict=True):
-        groups.setdefault(name, []).append(one)
+    for name, attempt in zip(names, scored, strict=True):
+        groups.setdefault(name, []).append(attempt)
     most = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))[:ROWS]
     return tuple((name, len(group), _w20(group)) for name, group in most)
 
 
 def _hourly(scored: list[_Attempt], newest: float) -> tuple[tuple[int, float], ...]:
     groups: dict[int, list[_Attempt]] = {}
-    for one in scored:
-        groups.setdefault(int((newest - one.finished_at) // HOUR_S), []).append(one)
+    for attempt in scored:
+        groups.setdefault(int((newest - attempt.finished_at) // HOUR_S), []).append(attempt)
     return tuple((hour, _w20(groups[hour])) for hour in sorted(groups, reverse=True))

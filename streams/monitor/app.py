@@ -41,8 +41,8 @@ WORKER = "monitor"
 #: Figures of 25,000 attempts take 0.2 s of a processor (measured).
 REFRESH_S = 5.0
 #: Refreshes between two looks at where partitions end.
-LOOK_EVERY = 2
-LOOK_TIMEOUT_S = 1.0
+POSITIONS_EVERY = 2
+POSITIONS_TIMEOUT_S = 1.0
 STOP_S = 10.0
 TYPES: dict[str, type[Part]] = {PREFERENCES: PreferenceList, ALLOCATED: JobAllocated, COMPLETED: JobCompleted}
 
@@ -86,10 +86,10 @@ class LiveMonitor:
     def figures(self) -> Figures:
         """The figures of now, also as metrics."""
         with self._lock:
-            found = self._monitor.figures()
-        export_metrics(found)
-        self._latest = (time.monotonic(), found)
-        return found
+            figures = self._monitor.figures()
+        export_metrics(figures)
+        self._latest = (time.monotonic(), figures)
+        return figures
 
     def latest(self) -> Figures:
         """The figures of some seconds ago, however many ask."""
@@ -139,7 +139,7 @@ class LiveMonitor:
         app.agent(topic, name="monitor.follow")(follow)
 
         async def assigned(_: object, /, *groups: set[TP], signal: object, **rest: object) -> None:
-            self.progress.assigned((one.topic, one.partition) for group in groups for one in group)
+            self.progress.assigned((partition.topic, partition.partition) for group in groups for partition in group)
 
         app.on_partitions_assigned.connect(assigned)
         return app
@@ -151,26 +151,31 @@ class LiveMonitor:
         await app.start()
         try:
             while not stop.is_set():
-                await self._look(app, asker)
-                for _ in range(LOOK_EVERY):
+                await self._update_lag(app, asker)
+                for _ in range(POSITIONS_EVERY):
                     await asyncio.to_thread(self.figures)
                     await _wait(stop, REFRESH_S)
         finally:
             asker.close()
             await asyncio.wait_for(app.stop(), STOP_S)
 
-    async def _look(self, app: faust.App, asker: Consumer) -> None:
+    async def _update_lag(self, app: faust.App, asker: Consumer) -> None:
         """Compare positions with the ends, which a client apart from Faust is asked for: Faust may cease to fetch."""
         partitions = sorted(app.consumer.assignment())
-        self.progress.reached({(one.topic, one.partition): await app.consumer.position(one) or 0 for one in partitions})
-        question = [TopicPartition(*one, OFFSET_END) for one in partitions]
+        self.progress.reached(
+            {
+                (partition.topic, partition.partition): await app.consumer.position(partition) or 0
+                for partition in partitions
+            }
+        )
+        question = [TopicPartition(*partition, OFFSET_END) for partition in partitions]
         try:
-            ends = await asyncio.to_thread(asker.offsets_for_times, question, LOOK_TIMEOUT_S) if question else []
+            ends = await asyncio.to_thread(asker.offsets_for_times, question, POSITIONS_TIMEOUT_S) if question else []
         except KafkaException as error:
             log.warning("ends of partitions unknown", worker=WORKER, error=str(error))
             return
         metrics.BROKER_ANSWERED.labels(WORKER).set_to_current_time()
-        self.progress.ends({(one.topic, one.partition): one.offset for one in ends})
+        self.progress.ends({(partition.topic, partition.partition): partition.offset for partition in ends})
         for (topic, partition), lag in self.progress.lag().items():
             metrics.LAG.labels(WORKER, topic, str(partition)).set(lag)
 
@@ -212,16 +217,16 @@ def credentials(kafka: Mapping[str, str]) -> faust.SSLCredentials | faust.SASLCr
     return faust.SSLCredentials(context) if context else None
 
 
-def export_metrics(found: Figures) -> None:
-    accuracy = found.accuracy
+def export_metrics(figures: Figures) -> None:
+    accuracy = figures.accuracy
     shares = {
-        "coverage": found.coverage,
-        "ranked": found.ranked,
-        "attempts_ranked": found.attempts_ranked,
-        "hours_ranked": found.hours_ranked,
-        "first_choice": found.first_choice,
-        "interval": found.interval,
-        "skew": found.skew,
+        "coverage": figures.coverage,
+        "ranked": figures.ranked,
+        "attempts_ranked": figures.attempts_ranked,
+        "hours_ranked": figures.hours_ranked,
+        "first_choice": figures.first_choice,
+        "interval": figures.interval,
+        "skew": figures.skew,
         "w20": accuracy.w20 if accuracy else None,
         "w10": accuracy.w10 if accuracy else None,
         "w5": accuracy.w5 if accuracy else None,
@@ -232,9 +237,9 @@ def export_metrics(found: Figures) -> None:
         else:
             metrics.LIVE_SHARE.labels(name).set(share / 100.0)
     metrics.LIVE_RATIO.set(accuracy.ratio if accuracy else math.nan)
-    metrics.LIVE_SCORED.set(found.scored)
+    metrics.LIVE_SCORED.set(figures.scored)
     metrics.LIVE_NO_OPINION.clear()
-    for reason, count in found.no_opinion.items():
+    for reason, count in figures.no_opinion.items():
         metrics.LIVE_NO_OPINION.labels(reason).set(count)
 
 

@@ -37,14 +37,14 @@ class Finished:
         self._families: dict[str, dict[str, tuple[float, float]]] = {}
         self._count = 0
 
-    def add(self, completed: JobCompleted, at: float) -> None:
+    def add(self, completed: JobCompleted, finished_at: float) -> None:
         """Take a completion; of two of one attempt the later counts."""
         measured = completed.measurements.get(THROUGHPUT, 0.0) if completed.status == SUCCEEDED else 0.0
         if measured > 0:
             attempts = self._families.setdefault(family(completed.job_name), {})
             known = attempts.get(completed.attempt_id)
-            if known is None or known[0] <= at:
-                attempts[completed.attempt_id] = (at, math.log(measured))
+            if known is None or known[0] <= finished_at:
+                attempts[completed.attempt_id] = (finished_at, math.log(measured))
             self._count += known is None
         while self._count > MOST:
             self._count -= len(self._families.pop(next(iter(self._families))))
@@ -52,10 +52,10 @@ class Finished:
     def forget(self, before: float) -> None:
         """Drop what finished before a time."""
         for name, attempts in list(self._families.items()):
-            kept = {attempt: one for attempt, one in attempts.items() if one[0] >= before}
-            self._count -= len(attempts) - len(kept)
-            if kept:
-                self._families[name] = kept
+            remaining = {attempt: outcome for attempt, outcome in attempts.items() if outcome[0] >= before}
+            self._count -= len(attempts) - len(remaining)
+            if remaining:
+                self._families[name] = remaining
             else:
                 del self._families[name]
 

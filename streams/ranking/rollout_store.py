@@ -74,9 +74,9 @@ class SwitchStore:
         change = Change(model_type=model_type, switch=switch, by=by, at=datetime.now(UTC))
 
         def swap(pipe: redis.client.Pipeline) -> None:
-            found = _decoded(pipe.get(self._switches)) or Switches()
+            switches = _decoded(pipe.get(self._switches)) or Switches()
             pipe.multi()
-            pipe.set(self._switches, msgspec.json.encode(_changed(found, change)))
+            pipe.set(self._switches, msgspec.json.encode(_changed(switches, change)))
             pipe.lpush(self._record, msgspec.json.encode(change))
             pipe.ltrim(self._record, 0, RECORD - 1)
 
@@ -107,15 +107,15 @@ class SwitchFollower:
         """Ask once."""
         try:
             self._store = self._store or self._open_store()
-            found = self._store.known()
+            switches = self._store.known()
         except Exception as error:  # whatever it is, the next time may be better, and nobody else would ask
             log.warning("switches not read, keeping the last known", reason=repr(error))
             return
-        if found is not None:
-            self.current = found
+        if switches is not None:
+            self.current = switches
         elif self._told:
             log.warning("the store has lost the switches, keeping the last known until one is set")
-        self._told = found is not None
+        self._told = switches is not None
 
     def follow(self, stop: threading.Event) -> None:
         """Ask now, then in the background until `stop`."""

@@ -48,21 +48,21 @@ def source(message: Message) -> str:
 
 def offset_ranges(messages: Iterable[Message], name: Callable[[Message], str] = source) -> dict[str, OffsetRange]:
     """Tell which offsets messages stand for, in order within each partition."""
-    found: dict[str, OffsetRange] = {}
+    ranges: dict[str, OffsetRange] = {}
     for message in messages:
-        at = name(message)
-        begin = found[at].begin if at in found else message.position
-        found[at] = OffsetRange(begin, message.offset + 1)
-    return found
+        key = name(message)
+        begin = ranges[key].begin if key in ranges else message.position
+        ranges[key] = OffsetRange(begin, message.offset + 1)
+    return ranges
 
 
-def encode_ranges(found: Mapping[str, OffsetRange]) -> bytes:
+def encode_ranges(ranges: Mapping[str, OffsetRange]) -> bytes:
     """What a script is told: MessagePack of the fields of the fences, begins and ends."""
-    ends = [span.end for span in found.values()]
-    return packed((["@" + name for name in found], [span.begin for span in found.values()], ends))
+    ends = [span.end for span in ranges.values()]
+    return packed((["@" + name for name in ranges], [span.begin for span in ranges.values()], ends))
 
 
-def check_fences(found: Mapping[str, OffsetRange], fences: Iterable[Sequence[int]]) -> None:
+def check_fences(ranges: Mapping[str, OffsetRange], fences: Iterable[Sequence[int]]) -> None:
     """Compare with what scripts answered: for each part of the store the fences before the call.
 
     Raises
@@ -72,7 +72,7 @@ def check_fences(found: Mapping[str, OffsetRange], fences: Iterable[Sequence[int
     """
     reached = [min(column) for column in zip(*fences, strict=True)]
     lost = {
-        name: fence + 1 for (name, span), fence in zip(found.items(), reached, strict=False) if fence + 1 < span.begin
+        name: fence + 1 for (name, span), fence in zip(ranges.items(), reached, strict=False) if fence + 1 < span.begin
     }
     if lost:
         raise StoreDataLost(lost)

@@ -90,7 +90,7 @@ def describe(fleet: Fleet, days: Iterable[int]) -> Description:
         days=len(parts),
         submissions=submissions,
         marginals=_marginals(attempts, spread, submissions / len(parts), len(fleet.types)),
-        hardware={fleet.hardware[one]: (100 * float(share[one]), *values) for one, values in spread.items()},
+        hardware={fleet.hardware[index]: (100 * float(share[index]), *values) for index, values in spread.items()},
         label_noise=accuracy(truth, attempts.measured[settled]),
         reachable=accuracy(reachable, attempts.measured[settled]),
         known_family=float(100 * np.concatenate(known)[settled].mean()),
@@ -128,9 +128,10 @@ def as_table(description: Description) -> str:
     """The description as text, one statistic a line."""
     lines = [f"{description.days} days, {description.submissions:,} submissions", ""]
     lines.append(f"{'':52}{'published':>12}{'simulated':>14}")
-    for one in description.marginals:
-        published = f"{'' if one.is_ == 'about' else one.is_ + ' '}{one.published:,g}"
-        lines.append(f"{one.name:44}{published:>20}{one.simulated:>14,.4g}  {'' if one.within else 'outside'}".rstrip())
+    for marginal in description.marginals:
+        published = f"{'' if marginal.is_ == 'about' else marginal.is_ + ' '}{marginal.published:,g}"
+        verdict = "" if marginal.within else "outside"
+        lines.append(f"{marginal.name:44}{published:>20}{marginal.simulated:>14,.4g}  {verdict}".rstrip())
     lines += ["", f"{'hardware type':24}{'share %':>8}{'median/s':>12}{'95/5':>8}"]
     for name, (share, median, ratio) in sorted(description.hardware.items(), key=lambda item: -item[1][0]):
         lines.append(f"{name:24}{share:8.1f}{median:12,.0f}{ratio:8.0f}")

@@ -11,7 +11,8 @@ unknown. A model that learns from noisy measurements stays below it.
 
 import numpy as np
 
-from leap.streams.simulator.fleet import DayBatch, Fleet
+from leap.streams.simulator.day_batch import DayBatch
+from leap.streams.simulator.fleet import Fleet
 from leap.streams.simulator.latent_effects import family_prior
 from leap.streams.simulator.model_types import Floats, Ints
 

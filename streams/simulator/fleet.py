@@ -12,15 +12,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
-from leap.predictor.features import architecture
 from leap.schemas.events import Event
 from leap.schemas.hardware import Catalog, load_catalog
 from leap.streams.simulator import constants as c
-from leap.streams.simulator.events import Arrival, arrivals, columns
+from leap.streams.simulator.day_batch import DayBatch
+from leap.streams.simulator.events import Arrival, arrivals
 from leap.streams.simulator.job_families import Bools, Configurations, Families, make_families
 from leap.streams.simulator.latent_effects import LatentEffects, draw_latent_effects
 from leap.streams.simulator.model_types import Floats, Ints, ModelTypes, make_model_types
@@ -78,60 +77,14 @@ class FleetConfig:
         return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream, day)))
 
 
-@dataclass(frozen=True)
-class DayBatch:
-    """The attempts submitted on one day, in the order of submission; every array has one row per attempt.
-
-    `submitted`, `allocated`, `started` and `finished` are milliseconds since 1970 (UTC). `hardware` indexes
-    `fleet.hardware`, as do the columns of `candidates`. `run` holds the random draws behind the events'
-    disorder, in [0, 1).
-    """
-
-    fleet: "Fleet"
-    day: int
-    family: Ints
-    variant: Ints
-    config: Configurations
-    candidates: Bools
-    hardware: Ints
-    submitted: Ints
-    allocated: Ints
-    started: Ints
-    finished: Ints
-    measured: Floats
-    run: Floats
-
-    def __len__(self) -> int:
-        return len(self.family)
-
-    @property
-    def model_type(self) -> Ints:
-        """Model type of each attempt, an index into `fleet.types`."""
-        return self.fleet.families.model_type[self.family]
-
-    @property
-    def date(self) -> dt.date:
-        """The day."""
-        return self.fleet.config.start + dt.timedelta(days=self.day)
-
-    def events(self) -> Iterator[tuple[str, str, Event]]:
-        """Topic, key and event, in the order of arrival, with what is late, repeated, failed and missing."""
-        for _, topic, key, event in arrivals(self):
-            yield topic, key, event
-
-    def attempts(self) -> dict[str, Any]:
-        """The rows of the retrainer's table that these attempts leave, by column: the events joined."""
-        return columns(self)
-
-
 class Fleet:
     """A fleet of `config`, on the hardware of `catalog` (default: the one that comes with Leap)."""
 
     def __init__(self, config: FleetConfig, catalog: Catalog | None = None) -> None:
         self.config = config
         self.catalog = load_catalog() if catalog is None else catalog
-        kept = max(12, round(len(c.POOLS) * config.scale**0.2))
-        names = sorted(c.POOLS, key=lambda name: -c.POOLS[name].capacity)[:kept]
+        hardware_count = max(12, round(len(c.POOLS) * config.scale**0.2))
+        names = sorted(c.POOLS, key=lambda name: -c.POOLS[name].capacity)[:hardware_count]
         self.hardware: tuple[str, ...] = tuple(sorted(names))
         self.machines = Machines.of([self.catalog[name] for name in self.hardware])
         kinds = max(12, round(c.MODEL_TYPES * config.scale**0.5))
@@ -147,12 +100,6 @@ class Fleet:
         """The efficiencies; nothing of them reaches an event but through the measured throughput."""
         rng = self.config.rng(_HIDDEN)
         return draw_latent_effects(self.types, self.families, len(self.hardware), self.config.days, rng)
-
-    @cached_property
-    def architectures(self) -> Floats:
-        """Model type × named summary value of its definition; NaN where it does not apply."""
-        summaries = [architecture.summary(definition) for definition in self.types.definitions]
-        return np.array([[summary.get(name, np.nan) for name in architecture.NAMES] for summary in summaries])
 
     def open_on(self, day: int) -> Bools:
         """Which hardware types exist on `day`; the newest enters in the middle of the fleet's days."""
@@ -185,8 +132,11 @@ class Fleet:
         started = allocated + 5_000 + (rng.exponential(40_000, count)).astype(np.int64)
         hours = np.clip(rng.lognormal(0.3, 1.0, count), 0.03, 20.0)
         batch = DayBatch(
-            fleet=self,
             day=day,
+            date=self.config.start + dt.timedelta(days=day),
+            types=self.types,
+            families=self.families,
+            hardware_types=self.hardware,
             family=family,
             variant=variant,
             config=self.families.configurations.take(family, variant),
@@ -208,8 +158,8 @@ class Fleet:
         held: list[Arrival] = []
         for day in days:
             batch = self.day(day)
-            held = sorted([*held, *arrivals(batch)], key=attrgetter("at"))
-            due = bisect_left(held, self.midnight(day + 1), key=attrgetter("at"))
+            held = sorted([*held, *arrivals(batch)], key=attrgetter("arrives_ms"))
+            due = bisect_left(held, self.midnight(day + 1), key=attrgetter("arrives_ms"))
             yield from (arrival[1:] for arrival in held[:due])
             del held[:due]
         yield from (arrival[1:] for arrival in held)

@@ -55,12 +55,12 @@ def percentile_ratio(measured: Floats) -> float:
 
 def by_hardware(attempts: Attempts) -> dict[int, tuple[float, float]]:
     """Median and 95/5 ratio of each hardware type that makes at least 0.4% of the attempts."""
-    found = {}
+    statistics = {}
     for hardware in np.unique(attempts.hardware).tolist():
         measured = attempts.measured[attempts.hardware == hardware]
         if len(measured) >= 0.004 * len(attempts.measured):
-            found[hardware] = (float(np.median(measured)), percentile_ratio(measured))
-    return found
+            statistics[hardware] = (float(np.median(measured)), percentile_ratio(measured))
+    return statistics
 
 
 def wide_keys(attempts: Attempts) -> float:
@@ -74,10 +74,10 @@ def wide_keys(attempts: Attempts) -> float:
     start, count = start[often], count[often]
 
     def quantile(share: float) -> Floats:
-        place = start + share * (count - 1)
-        below = place.astype(np.int64)
+        rank = start + share * (count - 1)
+        below = rank.astype(np.int64)
         above = np.minimum(below + 1, start + count - 1)
-        return np.asarray(measured[below] + (place - below) * (measured[above] - measured[below]))
+        return np.asarray(measured[below] + (rank - below) * (measured[above] - measured[below]))
 
     return float(100 * count[quantile(0.9) > 1.5 * quantile(0.1)].sum() / count.sum())
 
@@ -102,15 +102,15 @@ def lookup_table(attempts: Attempts) -> Table:
     length = min(WINDOW_DAYS, (last - int(attempts.day[0]) + 1) // 2)
     now = attempts.take(attempts.day > last - length)
     before = attempts.take((attempts.day > last - 2 * length) & (attempts.day <= last - length))
-    keys, place, count = np.unique(before.key, return_inverse=True, return_counts=True)
-    mean = np.bincount(place, before.measured) / count
+    keys, key_index, count = np.unique(before.key, return_inverse=True, return_counts=True)
+    mean = np.bincount(key_index, before.measured) / count
     entered = count >= c.TABLE_SHARE * len(before.key)
-    found = np.minimum(np.searchsorted(keys, now.key), len(keys) - 1)
-    covered = (keys[found] == now.key) & entered[found]
+    lookup = np.minimum(np.searchsorted(keys, now.key), len(keys) - 1)
+    covered = (keys[lookup] == now.key) & entered[lookup]
     if not covered.any():
         raise ValueError(f"no lookup key makes {c.TABLE_SHARE:.2%} of {len(before.key)} attempts: too small a fleet")
     return Table(
         coverage=float(100 * covered.mean()),
         model_types=len(np.unique(now.model_type[covered])),
-        accuracy=accuracy(mean[found[covered]], now.measured[covered]),
+        accuracy=accuracy(mean[lookup[covered]], now.measured[covered]),
     )

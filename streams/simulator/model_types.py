@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.predictor.features import architecture
 from leap.schemas.launch import ModelDefinition, Operator
 from leap.streams.simulator import constants as c
 from leap.streams.simulator.model_definitions import BUILDERS
@@ -45,6 +47,12 @@ class ModelTypes:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @cached_property
+    def architectures(self) -> Floats:
+        """Model type × named summary value of its definition; NaN where it does not apply."""
+        summaries = [architecture.summary(definition) for definition in self.definitions]
+        return np.array([[summary.get(name, np.nan) for name in architecture.NAMES] for summary in summaries])
 
 
 def popularity(count: int) -> Floats:

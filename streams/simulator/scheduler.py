@@ -32,8 +32,8 @@ def eligibility(
     fits = memory_needed(types, families.model_type, first)[:, None] <= machines.memory
     fits |= machines.memory >= np.sort(machines.memory)[-2]
     liked = np.where(fits, habit, -np.inf)
-    place = np.argsort(np.argsort(-liked, axis=1), axis=1)
-    return fits & (place < fresh(rng).integers(3, 15, len(families))[:, None]), habit
+    preference_rank = np.argsort(np.argsort(-liked, axis=1), axis=1)
+    return fits & (preference_rank < fresh(rng).integers(3, 15, len(families))[:, None]), habit
 
 
 def allocate(candidates: Bools, wish: Floats, hour: Ints, capacity: Floats) -> Ints:

@@ -11,7 +11,7 @@ from leap.schemas.backfill.mapping import load_mapping
 from leap.schemas.codec import decode
 from leap.schemas.events import JobCompleted, JobSubmitted
 from leap.schemas.topics import ALLOCATED, COMPLETED, SUBMITTED
-from leap.streams.backfill import sender as module
+from leap.streams.backfill import sender
 from leap.streams.backfill.row_mapper import in_time_order
 from leap.streams.backfill.sender import Interrupted, pace, read_table, send
 from leap.streams.joining.attempt import event_time
@@ -85,15 +85,15 @@ def test_all_events_arrive_in_time_order_and_are_kept(topics: Settings, table: P
 def test_interrupted_run_goes_on_where_it_stopped(topics: Settings, table: Path) -> None:
     events = events_of(table)
     told: list[int] = []
-    send(topics, events[:25], lambda position, event: 0.0, told=told.append)
-    send(topics, events, lambda position, event: 0.0, skip=25, told=told.append)
+    send(topics, events[:25], lambda position, event: 0.0, on_sent=told.append)
+    send(topics, events, lambda position, event: 0.0, skip=25, on_sent=told.append)
     assert told == [25, 35]
     for topic in (SUBMITTED, ALLOCATED, COMPLETED):
         assert len(list(read_range(topics, topics.topic(topic), None, None))) == 20
 
 
 def test_broker_that_takes_nothing_ends_the_run(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK", 10)
+    monkeypatch.setattr(sender, "CHUNK", 10)
     absent = {"LEAP_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "LEAP_KAFKA_MESSAGE_TIMEOUT_MS": "20"}
     with pytest.raises(Interrupted, match="the first 0 events are there: go on with --skip 0"):
         send(Settings.from_environment(absent), events_of(table), lambda position, event: 0.0)
@@ -119,13 +119,13 @@ def test_events_are_sent_when_they_are_due(topics: Settings, table: Path) -> Non
 
     def sleep(seconds: float) -> None:
         nonlocal now
-        assert 0 < seconds <= module.SLEEP_S
+        assert 0 < seconds <= sender.SLEEP_S
         now += seconds
 
     def told(count: int) -> None:
         sent_at.append((count, now))
 
-    send(topics, events, pace("3600x", events), told=told, clock=lambda: now, sleep=sleep)
+    send(topics, events, pace("3600x", events), on_sent=told, clock=lambda: now, sleep=sleep)
     assert sum(count for count, _ in sent_at) == 60
     assert sent_at[0] == (2, 100.0)  # the first job's submission and allocation, before any waiting
     assert now == pytest.approx(100.0 + 20.5)  # 19 hours and the last job's 90 minutes, at an hour a second

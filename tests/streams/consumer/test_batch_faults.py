@@ -57,7 +57,7 @@ def test_a_worker_that_is_not_told_what_is_committed_ends_with_an_error(topics: 
 
 
 def test_the_broker_is_asked_while_a_batch_waits(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leap.streams.consumer.partition_watcher.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("leap.streams.consumer.partition_watcher.REFRESH_EVERY_S", 0.0)
     send(topics, 1)
     answered: list[float] = []
 
@@ -100,7 +100,7 @@ def test_a_message_whose_partition_goes_while_more_are_taken_is_forgotten() -> N
         return [message(1)]
 
     loop = BatchLoop(Settings.from_environment({}), "w", ["t"], lambda batch: None)
-    loop._consumer, loop._lookout, loop._ids = MagicMock(), MagicMock(), {"t": "id"}
+    loop._consumer, loop._watcher, loop._ids = MagicMock(), MagicMock(), {"t": "id"}
     consumer = loop._consumer
     consumer.committed.side_effect = lambda asked, timeout: [TopicPartition(o.topic, o.partition, 100) for o in asked]
     consumer.poll.return_value, consumer.consume.side_effect = message(0), consume

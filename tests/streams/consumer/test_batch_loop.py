@@ -248,7 +248,7 @@ def test_missing_topic_is_an_error_at_start(settings: Settings) -> None:
 def test_topic_created_again_under_a_worker_is_read_from_its_beginning(
     topics: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leap.streams.consumer.partition_watcher.LOOK_EVERY_S", 0.2)
+    monkeypatch.setattr("leap.streams.consumer.partition_watcher.REFRESH_EVERY_S", 0.2)
     seen: list[Message] = []
     topic = topics.topic(COMPLETED)
     send(topics, 50)

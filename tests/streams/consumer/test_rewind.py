@@ -51,7 +51,7 @@ def test_a_store_that_has_lost_everything_is_filled_again(
     topics: Settings, monkeypatch: pytest.MonkeyPatch, goes_on: bool
 ) -> None:
     if not goes_on:
-        monkeypatch.setattr("leap.streams.consumer.partition_watcher.LOOK_EVERY_S", 0.2)
+        monkeypatch.setattr("leap.streams.consumer.partition_watcher.REFRESH_EVERY_S", 0.2)
     events = [completed(number, random.Random(number)) for number in range(400)]
     send(topics, [encode(event) for event in events[:300]])
     loop = history_loop(topics)
@@ -76,7 +76,7 @@ def wait_for(settings: Settings, events: Sequence[object]) -> None:
 
 
 def test_parts_that_are_lost_come_back(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leap.streams.consumer.partition_watcher.LOOK_EVERY_S", 0.2)
+    monkeypatch.setattr("leap.streams.consumer.partition_watcher.REFRESH_EVERY_S", 0.2)
     names = [f"a-{number}" for number in range(50)]
     send_parts(topics, [submission(name) for name in names])
     joiner_loop(topics).run(until_end=True)

@@ -97,7 +97,7 @@ def ended(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[st
 def test_a_worker_that_is_stuck_ends_with_an_error(topics: Settings, how: str) -> None:
     worker = ended(topics, how, "stuck")
     assert worker.returncode == 1
-    assert "StuckError: w: no progress before the end of" in worker.stderr
+    assert "StuckError: w: no progress on" in worker.stderr
 
 
 def test_a_worker_whose_clock_goes_back_ends_with_an_error(topics: Settings) -> None:

@@ -40,8 +40,8 @@ def send(settings: Settings, topic: str, at_ms: int = 0, partition_key: bytes = 
     producer.flush()
 
 
-def trouble(look: Any, visit: CheckContext) -> CheckFailed:
+def failure_of(check: Any, context: CheckContext) -> CheckFailed:
     with pytest.raises(CheckFailed) as caught:
-        look(visit)
+        check(context)
     assert caught.value.remedy
     return caught.value

@@ -11,22 +11,22 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from leap.schemas.topics import COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMITTED, load_topics
-from leap.streams.doctor import kafka_checks as doctor_kafka
+from leap.streams.doctor import kafka_checks
 from leap.streams.doctor.check import CheckContext
 from leap.streams.kafka.clients import admin_config, consumer_config
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.kafka.topic_admin import ensure_topics
 from leap.streams.runtime.settings import Settings
-from tests.streams.doctor.doctor_parts import members, send, trouble
+from tests.streams.doctor.doctor_parts import failure_of, members, send
 
 HOUR_MS = 3_600_000
 
 
 def test_missing_topics(settings: Settings) -> None:
-    visit = CheckContext(settings)
-    assert f"{settings.topic_prefix}{COMPLETED}" in str(trouble(doctor_kafka.topics, visit))
-    assert "leap topics ensure" in trouble(doctor_kafka.topics, visit).remedy
-    assert COMPLETED in str(trouble(doctor_kafka.history, visit))
+    context = CheckContext(settings)
+    assert f"{settings.topic_prefix}{COMPLETED}" in str(failure_of(kafka_checks.topics, context))
+    assert "leap topics ensure" in failure_of(kafka_checks.topics, context).remedy
+    assert COMPLETED in str(failure_of(kafka_checks.history, context))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_topic_that_is_not_as_declared(
     name = settings.topic(COMPLETED)
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
     ensure_topics(settings, [topic for topic in load_topics().values() if topic.name != COMPLETED])
-    assert found in str(trouble(doctor_kafka.topics, CheckContext(settings)))
+    assert found in str(failure_of(kafka_checks.topics, CheckContext(settings)))
 
 
 def metadata(replicas: list[int], in_sync: list[int], brokers: int, name: str) -> Any:
@@ -54,12 +54,12 @@ def metadata(replicas: list[int], in_sync: list[int], brokers: int, name: str) -
 
 
 def test_replicas(topics: Settings) -> None:
-    assert doctor_kafka.replicas(CheckContext(topics)) == "1 of each partition, all in sync"
+    assert kafka_checks.replicas(CheckContext(topics)) == "1 of each partition, all in sync"
     told = CheckContext(topics)
     told.__dict__["admin"] = metadata([1, 2, 3], [1, 2], 3, topics.topic(COMPLETED))  # one machine has no replicas
-    assert str(trouble(doctor_kafka.replicas, told)) == "1 of 1 partitions lack a replica in sync"
+    assert str(failure_of(kafka_checks.replicas, told)) == "1 of 1 partitions lack a replica in sync"
     told.__dict__["admin"] = metadata([1], [1], 3, topics.topic(COMPLETED))
-    assert trouble(doctor_kafka.replicas, told).can_wait
+    assert failure_of(kafka_checks.replicas, told).can_wait
 
 
 def test_rights_on_topics_by_role(topics: Settings) -> None:
@@ -69,27 +69,27 @@ def test_rights_on_topics_by_role(topics: Settings) -> None:
             future.set_result(SimpleNamespace(authorized_operations=[SimpleNamespace(name="READ")]))
         return futures
 
-    assert doctor_kafka.rights(CheckContext(topics))  # of a broker without an authorizer
+    assert kafka_checks.rights(CheckContext(topics))  # of a broker without an authorizer
     told = CheckContext(topics, role="launcher")
     told.__dict__["admin"] = SimpleNamespace(describe_topics=describe)
-    assert f"write {topics.topic(SUBMITTED)}" in str(trouble(doctor_kafka.rights, told))
+    assert f"write {topics.topic(SUBMITTED)}" in str(failure_of(kafka_checks.rights, told))
 
 
 def test_workers_that_are_not_there_or_behind(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_kafka, "LOOK_S", 60.0)
-    visit = CheckContext(topics)
-    assert trouble(doctor_kafka.history, visit).can_wait
+    monkeypatch.setattr(kafka_checks, "FETCH_S", 60.0)
+    context = CheckContext(topics)
+    assert failure_of(kafka_checks.history, context).can_wait
     send(topics, COMPLETED, at_ms=int(time.time() * 1000) - 2 * HOUR_MS)
-    alone = trouble(doctor_kafka.history, visit)
+    alone = failure_of(kafka_checks.history, context)
     assert not alone.can_wait and alone.remedy == "start one: leap worker history"
     with members(topics, "history"):
-        late = trouble(doctor_kafka.history, visit)
+        late = failure_of(kafka_checks.history, context)
         assert "1 messages behind, the oldest for 2 h" in str(late) and not late.can_wait
         done = Consumer(consumer_config(topics, "history"))
     end = [TopicPartition(topics.topic(COMPLETED), number, 1) for number in range(12)]
     done.commit(offsets=end, asynchronous=False)
     done.close()
-    assert "0 messages behind" in str(trouble(doctor_kafka.history, visit))
+    assert "0 messages behind" in str(failure_of(kafka_checks.history, context))
 
 
 @pytest.mark.real("the embedded broker deletes nothing")
@@ -104,18 +104,18 @@ def test_messages_deleted_before_they_were_worked_off(topics: Settings) -> None:
     admin = AdminClient(admin_config(topics))
     for future in admin.delete_records([TopicPartition(name, full, 3)]).values():
         future.result(30)
-    assert "2 messages were deleted before" in str(trouble(doctor_kafka.history, CheckContext(topics)))
+    assert "2 messages were deleted before" in str(failure_of(kafka_checks.history, CheckContext(topics)))
 
 
 def test_dead_letters_of_the_last_day(topics: Settings) -> None:
-    assert doctor_kafka.dead_letters(CheckContext(topics)) == "none in the last day"
+    assert kafka_checks.dead_letters(CheckContext(topics)) == "none in the last day"
     send(topics, DEAD_LETTERS)
     send(topics, DEAD_LETTERS)
-    found = trouble(doctor_kafka.dead_letters, CheckContext(topics))
+    found = failure_of(kafka_checks.dead_letters, CheckContext(topics))
     assert "messages set aside" in str(found) and found.can_wait
 
 
 @pytest.mark.real("the embedded broker does not look for times")
 def test_a_sender_whose_clock_is_ahead(topics: Settings) -> None:
     send(topics, COMPLETED, at_ms=int(time.time() * 1000) + HOUR_MS)
-    assert topics.topic(COMPLETED) in str(trouble(doctor_kafka.clocks, CheckContext(topics)))
+    assert topics.topic(COMPLETED) in str(failure_of(kafka_checks.clocks, CheckContext(topics)))

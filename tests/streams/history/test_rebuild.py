@@ -145,7 +145,7 @@ def test_a_backup_of_another_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_workers_wait_while_a_rebuild_switches(topics: Settings, history: HistoryStore) -> None:
-    history.client.set(history.hold, "somebody", px=60_000)
+    history.client.set(history.rebuild_lock, "somebody", px=60_000)
     with pytest.raises(RebuildInProgress):
         history.apply([])
     with pytest.raises(RebuildInProgress):
@@ -166,7 +166,7 @@ def test_a_hold_that_ran_out_does_not_switch(
 
     def slow(settings: Settings, topic: str, begins: Begins) -> Iterator[Message]:
         yield from read_range(settings, topic, begins=begins)
-        history.client.delete(history.hold)  # as when it expires
+        history.client.delete(history.rebuild_lock)  # as when it expires
 
     monkeypatch.setattr(history_rebuild, "read_range", slow)
     with pytest.raises(SwitchError, match="stood still"):
@@ -188,9 +188,9 @@ def test_while_workers_wait_only_what_came_since_is_read_and_the_hold_is_renewed
         read.append(0)
         for message in read_range(settings, topic, begins=begins):
             read[-1] += 1
-            if history.client.exists(history.hold):
-                left.append(history.client.pttl(history.hold))
-                history.client.pexpire(history.hold, 30_000)  # as if half a minute had gone
+            if history.client.exists(history.rebuild_lock):
+                left.append(history.client.pttl(history.rebuild_lock))
+                history.client.pexpire(history.rebuild_lock, 30_000)  # as if half a minute had gone
                 now += 30
             yield message
 

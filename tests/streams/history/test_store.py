@@ -48,7 +48,7 @@ def assert_equals_numpy(found: dict[Key, Statistics], once: Iterable[Observation
     values: dict[Key, list[tuple[float, float]]] = defaultdict(list)
     for observation in once:
         for key in observation.keys:
-            values[key].append((observation.at, observation.value))
+            values[key].append((observation.event_time, observation.value))
     assert found.keys() == values.keys()
     for key, pairs in values.items():
         column = np.array([value for _, value in pairs])

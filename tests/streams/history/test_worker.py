@@ -100,7 +100,7 @@ def test_an_observation_is_the_logarithm_of_a_success() -> None:
     [found] = observe(event, message(event, offset=9))
     assert found.source == "id/0" and found.offset == 9 and found.attempt_id == "attempt-3"
     assert found.value == math.log(event.measurements[TARGET])
-    assert found.at == event.finished_at.timestamp()
+    assert found.event_time == event.finished_at.timestamp()
     assert found.keys[:2] == (Key("family", "ranker-d"), Key("family_hardware", "ranker-d", event.hardware_type))
 
 

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from leap.predictor.models.accuracy import accuracy
 from leap.streams.cli.simulator import app
-from leap.streams.simulator import constants as calibration
-from leap.streams.simulator import marginals
+from leap.streams.simulator import constants, marginals
 from leap.streams.simulator.calibration_report import Description, Marginal, as_table, describe
 from leap.streams.simulator.fleet import Fleet, FleetConfig
 from leap.streams.simulator.marginals import Attempts
@@ -94,7 +93,7 @@ def test_wide_keys_compares_percentiles_of_frequent_keys() -> None:
 
 
 def test_lookup_table_is_the_mean_of_busy_keys_of_the_window_before() -> None:
-    count = int(1 / calibration.TABLE_SHARE) + 1
+    count = int(1 / constants.TABLE_SHARE) + 1
     before = [1.0, 3.0] * (count // 2)
     rare = [7.0]  # makes less than the share of the window, so it does not enter
     now = [2.0, 2.1, 2.5, 7.0]
