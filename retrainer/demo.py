@@ -34,9 +34,9 @@ from leap.schemas.events import (
 )
 from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import ATTEMPTS, PREFERENCES, load_topics
-from leap.streams.consumer.batch_loop import Message
 from leap.streams.embedded import child, embedded_pair
 from leap.streams.history.store import HistoryStore
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.kafka.topic_admin import ensure_topics
 from leap.streams.launcher.launcher import Launcher

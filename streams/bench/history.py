@@ -13,13 +13,14 @@ from typing import TypeVar
 from leap.schemas.codec import encode
 from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
 from leap.schemas.topics import COMPLETED, load_topics
-from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.consumer.dead_letters import DeadLetters
 from leap.streams.consumer.run import tune_interpreter
 from leap.streams.history.store import SCRIPT, WINDOW, HistoryStore
 from leap.streams.history.updates import Key, Observation, attempt_of, locate
 from leap.streams.history.worker import BATCH_SIZE, WORKER, HistoryWorker, read
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.topic_admin import ensure_topics
 from leap.streams.redis_store.client import connect
 from leap.streams.redis_store.offset_fence import OffsetRange, encode_ranges, packed

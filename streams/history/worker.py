@@ -1,4 +1,4 @@
-"""The history worker: completions in, running statistics in the store."""
+"""The history worker: turns completions into running statistics in Redis."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping
@@ -11,11 +11,12 @@ from leap.predictor.features.job_family import family
 from leap.schemas.codec import Rejected, decode
 from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
 from leap.schemas.topics import COMPLETED
-from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.consumer.dead_letters import DeadLetters
 from leap.streams.history.store import HistoryStore
 from leap.streams.history.updates import Key, Observation, Spans
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.redis_store.client import connect
 from leap.streams.redis_store.offset_fence import OffsetRange, StoreDataLost, offset_ranges, source
 from leap.streams.runtime import metrics
@@ -23,8 +24,8 @@ from leap.streams.runtime.settings import Settings
 
 WORKER = "history"
 TARGETS = (THROUGHPUT,)
-# While the store works on one slice of a batch, the next is decoded. The cost of a script call is spread over
-# what falls into one bucket: 5,000 completions give each of the 64 buckets some 200 updates.
+# The next slice of a batch is decoded while Redis applies the previous one. 5,000 completions give each of the 64
+# buckets about 200 updates, which amortises the cost of a script call.
 SLICE = 5000
 BATCH_SIZE = 8 * SLICE
 
@@ -32,7 +33,7 @@ BATCH_SIZE = 8 * SLICE
 def read(
     messages: Iterable[Message], targets: Collection[str] = TARGETS
 ) -> tuple[list[Observation], list[tuple[Message, str]]]:
-    """Turn messages into observations, and list those that are no completion with what is wrong with them."""
+    """Observations of valid completions, and the rejected messages with their reasons."""
     observations: list[Observation] = []
     rejected = []
     for message in messages:
@@ -49,7 +50,7 @@ def read(
 
 
 def observe(completed: JobCompleted, message: Message, targets: Collection[str] = TARGETS) -> list[Observation]:
-    """Measurements of a success, as natural logarithms; what is not positive says nothing."""
+    """Observations of a successful attempt; measurements that are not positive are ignored."""
     observations: list[Observation] = []
     if completed.status == SUCCEEDED:
         for target in targets:
@@ -71,7 +72,7 @@ def observe(completed: JobCompleted, message: Message, targets: Collection[str] 
 
 
 def keys(completed: JobCompleted) -> tuple[Key, ...]:
-    """Name the statistics that a completion belongs to; the message's own key does not matter."""
+    """Keys of the statistics that a completion updates; the message key is not used."""
     return _keys(family(completed.job_name), completed.hardware_type, completed.model_type)
 
 
@@ -82,16 +83,16 @@ def _keys(name: str, hardware_type: str, model_type: str | None) -> tuple[Key, .
 
 
 class HistoryWorker:
-    """Applies batches of completions.
+    """Applies batches of completions to the store.
 
     Parameters
     ----------
     store
-        Where the statistics are.
+        Store of the statistics.
     dead_letters
-        Where messages go that are no completion.
+        Destination of invalid messages.
     targets
-        Prediction targets that statistics are kept of.
+        Prediction targets to keep statistics of.
     """
 
     def __init__(self, store: HistoryStore, dead_letters: DeadLetters, targets: Collection[str] = TARGETS) -> None:
@@ -99,18 +100,18 @@ class HistoryWorker:
         self._dead_letters = dead_letters
         self._targets = targets
         self._slices: SimpleQueue[tuple[list[Observation], Spans, Future[None]]] = SimpleQueue()
-        # A daemon, where an executor would keep the process from ending while the store does not answer.
+        # A daemon thread: an executor would block process exit while Redis hangs.
         Thread(target=self._write, name="history-store", daemon=True).start()
 
     def handle(self, messages: list[Message]) -> None:
-        """Apply a batch; safe to call again with the same messages.
+        """Apply a batch; idempotent.
 
-        The store comes first: while it is down, a batch that is tried again and again sends no dead letters.
+        Dead letters are sent after the store is updated, so that retries during an outage of Redis do not repeat them.
 
         Raises
         ------
         Rewind
-            If the store has lost what came before.
+            If the store has lost earlier updates.
         """
         rejected: list[tuple[Message, str]] = []
         writing: Future[None] | None = None
@@ -120,7 +121,7 @@ class HistoryWorker:
                 observations, refused = read(part, self._targets)
                 rejected += refused
                 if writing is not None:
-                    writing.result()  # a slice that failed must not be overtaken by the next
+                    writing.result()  # a failed slice must not be overtaken by the next
                 writing = Future()
                 self._slices.put((observations, dict.fromkeys(self._targets, offset_ranges(part)), writing))
             if writing is not None:
@@ -132,12 +133,12 @@ class HistoryWorker:
             self._dead_letters.add(message, reason)
 
     def verify(self, positions: Mapping[tuple[str, str, int], int]) -> None:
-        """Ask whether the store has all before these positions, by topic, topic id and partition.
+        """Check that the store has all updates before the positions, by (topic, topic id, partition).
 
         Raises
         ------
         Rewind
-            If it has not.
+            If it lacks any.
         """
         partitions = {f"{topic_id}/{number}": (topic, number) for topic, topic_id, number in positions}
         ranges = {
@@ -162,7 +163,7 @@ class HistoryWorker:
 
 
 def history_loop(settings: Settings) -> BatchLoop:
-    """Make the worker's loop, ready to run."""
+    """The worker's loop, ready to run."""
     outputs = CheckedProducer(settings)
     store = HistoryStore(connect(settings.redis_url), settings.redis_prefix)
     worker = HistoryWorker(store, DeadLetters(settings, outputs, WORKER), settings.targets)

@@ -26,8 +26,8 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def setup(self) -> None:
-        self.timeout = IDLE_S
         super().setup()
+        self.connection.settimeout(IDLE_S)
 
     def do_GET(self) -> None:
         if self.path == "/metrics":

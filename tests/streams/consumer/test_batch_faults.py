@@ -9,8 +9,9 @@ from confluent_kafka import TopicPartition
 from prometheus_client import REGISTRY
 
 from leap.schemas.topics import COMPLETED
-from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.runtime import metrics
 from leap.streams.runtime.settings import Settings
 from tests.streams.consumer.test_batch_loop import send
@@ -73,7 +74,7 @@ def test_the_broker_is_asked_while_a_batch_waits(topics: Settings, monkeypatch: 
 
 def test_a_batch_of_large_messages_has_few_of_them(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leap.streams.consumer.batch_loop.BATCH_BYTES", 30)
-    monkeypatch.setattr("leap.streams.consumer.batch_loop.AT_ONCE", 1)
+    monkeypatch.setattr("leap.streams.consumer.batch_loop.POLL_SIZE", 1)
     producer = CheckedProducer(topics)
     for number in range(9):
         producer.produce(topics.topic(COMPLETED), b"%020d" % number, b"one partition")

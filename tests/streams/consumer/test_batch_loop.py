@@ -15,9 +15,10 @@ from prometheus_client import REGISTRY
 from leap.schemas.codec import decode
 from leap.schemas.events import DeadLetter
 from leap.schemas.topics import COMPLETED, DEAD_LETTERS, load_topics
-from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.consumer.dead_letters import DeadLetters
 from leap.streams.kafka.clients import CheckedProducer, DeliveryError, consumer_config
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.kafka.topic_admin import TopicError, ensure_topics, topic_ids
 from leap.streams.runtime import metrics

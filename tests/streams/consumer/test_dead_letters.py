@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from leap.schemas.topics import COMPLETED, DEAD_LETTERS, SUBMITTED
 from leap.streams.cli.dead_letters import letters
-from leap.streams.consumer.batch_loop import Message
 from leap.streams.consumer.dead_letters import DeadLetters
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.runtime.settings import Settings
 

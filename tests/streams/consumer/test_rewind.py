@@ -10,11 +10,12 @@ import pytest
 
 from leap.schemas.codec import encode
 from leap.schemas.topics import COMPLETED
-from leap.streams.consumer.batch_loop import BatchLoop, Message, Rewind
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.history.store import HistoryStore
 from leap.streams.history.worker import history_loop
 from leap.streams.joining.worker import joiner_loop
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message, Rewind
 from leap.streams.redis_store.client import connect
 from leap.streams.runtime.settings import Settings
 from tests.streams.history.test_worker import assert_exact, completed, send, statistics

@@ -10,9 +10,10 @@ from confluent_kafka import Producer
 from leap.schemas.codec import decode
 from leap.schemas.events import DeadLetter
 from leap.schemas.topics import COMPLETED, DEAD_LETTERS
-from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.history.worker import history_loop
 from leap.streams.kafka.clients import producer_config
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.runtime.settings import Settings
 

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from leap.schemas.topics import COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMITTED, load_topics
-from leap.streams.doctor import kafka_checks
+from leap.streams.doctor import kafka_checks, lag_checks
 from leap.streams.doctor.check import CheckContext
 from leap.streams.kafka.clients import admin_config, consumer_config
 from leap.streams.kafka.range_reader import read_range
@@ -26,15 +26,15 @@ def test_missing_topics(settings: Settings) -> None:
     context = CheckContext(settings)
     assert f"{settings.topic_prefix}{COMPLETED}" in str(failure_of(kafka_checks.topics, context))
     assert "leap topics ensure" in failure_of(kafka_checks.topics, context).remedy
-    assert COMPLETED in str(failure_of(kafka_checks.history, context))
+    assert COMPLETED in str(failure_of(lag_checks.history, context))
 
 
 @pytest.mark.parametrize(
     ("partitions", "config", "found"),
     [
-        (3, {}, "has 3 partitions where 12 are declared"),
-        (12, {"retention.ms": "1000"}, "retention.ms is 1000 where 3024000000 is declared"),
-        (12, {"retention.ms": "3024000000", "cleanup.policy": "compact"}, "cleanup.policy is compact where delete is"),
+        (3, {}, "has 3 partitions, 12 declared"),
+        (12, {"retention.ms": "1000"}, "retention.ms is 1000, 3024000000 declared"),
+        (12, {"retention.ms": "3024000000", "cleanup.policy": "compact"}, "cleanup.policy is compact, delete declared"),
     ],
 )
 def test_a_topic_that_is_not_as_declared(
@@ -54,10 +54,10 @@ def metadata(replicas: list[int], in_sync: list[int], brokers: int, name: str) -
 
 
 def test_replicas(topics: Settings) -> None:
-    assert kafka_checks.replicas(CheckContext(topics)) == "1 of each partition, all in sync"
+    assert kafka_checks.replicas(CheckContext(topics)) == "1 per partition, all in sync"
     told = CheckContext(topics)
     told.__dict__["admin"] = metadata([1, 2, 3], [1, 2], 3, topics.topic(COMPLETED))  # one machine has no replicas
-    assert str(failure_of(kafka_checks.replicas, told)) == "1 of 1 partitions lack a replica in sync"
+    assert str(failure_of(kafka_checks.replicas, told)) == "1 of 1 partitions are under-replicated"
     told.__dict__["admin"] = metadata([1], [1], 3, topics.topic(COMPLETED))
     assert failure_of(kafka_checks.replicas, told).can_wait
 
@@ -76,20 +76,20 @@ def test_rights_on_topics_by_role(topics: Settings) -> None:
 
 
 def test_workers_that_are_not_there_or_behind(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_checks, "FETCH_S", 60.0)
+    monkeypatch.setattr(lag_checks, "FETCH_S", 60.0)
     context = CheckContext(topics)
-    assert failure_of(kafka_checks.history, context).can_wait
+    assert failure_of(lag_checks.history, context).can_wait
     send(topics, COMPLETED, at_ms=int(time.time() * 1000) - 2 * HOUR_MS)
-    alone = failure_of(kafka_checks.history, context)
-    assert not alone.can_wait and alone.remedy == "start one: leap worker history"
+    alone = failure_of(lag_checks.history, context)
+    assert not alone.can_wait and alone.remedy == "start a worker: leap worker history"
     with members(topics, "history"):
-        late = failure_of(kafka_checks.history, context)
-        assert "1 messages behind, the oldest for 2 h" in str(late) and not late.can_wait
+        late = failure_of(lag_checks.history, context)
+        assert "lag 1 messages, oldest waiting for 2 h" in str(late) and not late.can_wait
         done = Consumer(consumer_config(topics, "history"))
     end = [TopicPartition(topics.topic(COMPLETED), number, 1) for number in range(12)]
     done.commit(offsets=end, asynchronous=False)
     done.close()
-    assert "0 messages behind" in str(failure_of(kafka_checks.history, context))
+    assert "lag 0 messages" in str(failure_of(lag_checks.history, context))
 
 
 @pytest.mark.real("the embedded broker deletes nothing")
@@ -104,7 +104,7 @@ def test_messages_deleted_before_they_were_worked_off(topics: Settings) -> None:
     admin = AdminClient(admin_config(topics))
     for future in admin.delete_records([TopicPartition(name, full, 3)]).values():
         future.result(30)
-    assert "2 messages were deleted before" in str(failure_of(kafka_checks.history, CheckContext(topics)))
+    assert "2 messages expired before" in str(failure_of(lag_checks.history, CheckContext(topics)))
 
 
 def test_dead_letters_of_the_last_day(topics: Settings) -> None:
@@ -112,10 +112,10 @@ def test_dead_letters_of_the_last_day(topics: Settings) -> None:
     send(topics, DEAD_LETTERS)
     send(topics, DEAD_LETTERS)
     found = failure_of(kafka_checks.dead_letters, CheckContext(topics))
-    assert "messages set aside" in str(found) and found.can_wait
+    assert "dead letters in the last day" in str(found) and found.can_wait
 
 
-@pytest.mark.real("the embedded broker does not look for times")
+@pytest.mark.real("the embedded broker lacks timestamp lookup")
 def test_a_sender_whose_clock_is_ahead(topics: Settings) -> None:
     send(topics, COMPLETED, at_ms=int(time.time() * 1000) + HOUR_MS)
     assert topics.topic(COMPLETED) in str(failure_of(kafka_checks.clocks, CheckContext(topics)))

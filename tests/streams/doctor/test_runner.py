@@ -79,8 +79,8 @@ def test_a_healthy_system_is_all_green(healthy: Settings) -> None:
     assert [(one.check, one.found) for one in found if one.state != "ok"] == []
     told = {one.check: one.found for one in found}
     assert told["topics"] == "7 as declared"
-    assert " at work on 12 partitions, 1 messages behind, the oldest for " in told["ranking worker"]
-    assert told["history worker"].endswith(" at work on 12 partitions, 0 messages behind")
+    assert "12 partitions assigned, lag 1 messages, oldest waiting for " in told["ranking worker"]
+    assert told["history worker"].endswith("12 partitions assigned, lag 0 messages")
 
 
 def test_without_services_it_ends_at_once_and_says_what_hangs_on_what(settings: Settings, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_without_services_it_ends_at_once_and_says_what_hangs_on_what(settings: 
     found = {one.check: one for one in examine(CheckContext(away))}
     assert (found["broker"].state, found["store"].state) == ("fault", "fault")
     assert "127.0.0.1:1" in found["broker"].found and "127.0.0.1:1" in found["store"].found
-    assert {one.state for one in found.values() if one.found in ("needs: broker", "needs: store")} == {"not looked at"}
+    assert {one.state for one in found.values() if one.found in ("requires broker", "requires store")} == {"skipped"}
     assert "leap retrain" in found["production"].remedy
 
 
@@ -104,7 +104,7 @@ def test_a_check_that_hangs_is_given_up(settings: Settings) -> None:
     found = examine(CheckContext(settings), [slow, quick, Check("after", quick.run, "slow")], deadline_s=2.0)
     never.set()
     assert [(one.state, one.found) for one in found] == [
-        ("fault", "no answer within 2 s"), ("ok", "done"), ("not looked at", "needs: slow"),
+        ("fault", "no answer within 2 s"), ("ok", "done"), ("skipped", "requires slow"),
     ]  # fmt: skip
 
 
@@ -139,7 +139,7 @@ def test_rights_in_the_store(healthy: Settings, spoiled: "redis.Redis") -> None:
     user = replace(healthy, redis_url=healthy.redis_url.replace("//", "//half:secret@"))
     assert "HSET" in str(failure_of(redis_checks.rights, CheckContext(user, role="history")))
     ask("ACL", "SETUSER", "half", "+hset", "+hget")
-    assert redis_checks.rights(CheckContext(user, role="history")) == "all that history needs"
+    assert redis_checks.rights(CheckContext(user, role="history")) == "sufficient for history"
     assert healthy.redis_prefix + ":attempt:" in str(failure_of(redis_checks.rights, CheckContext(user, role="joiner")))
     assert failure_of(redis_checks.clock, CheckContext(user)).can_wait  # TIME is not allowed
     wrong = replace(healthy, redis_url=healthy.redis_url.replace("//", "//half:wrong@"))
@@ -151,7 +151,7 @@ def test_artifacts_that_cannot_be_written(healthy: Settings, tmp_path: Path) -> 
     blocked = CheckContext(replace(healthy, artifacts=str(tmp_path / "file" / "artifacts")))
     assert "NotADirectoryError" in str(failure_of(artifact_checks.reachable, blocked))
     assert artifact_checks.reachable(replace(blocked, role="ranking")).startswith("0 under")
-    assert "can be read and written" in artifact_checks.reachable(CheckContext(healthy))
+    assert "readable and writable" in artifact_checks.reachable(CheckContext(healthy))
     assert not list(Path(healthy.artifacts).glob(".doctor*"))
 
 
@@ -162,7 +162,7 @@ def test_production(healthy: Settings, artifact_store: LocalStore, tmp_path: Pat
     pointer = LocalStore(root).pointer(THROUGHPUT)
     assert pointer is not None
     now = fresh(artifact_store)
-    assert "made 1 h ago, every digest right" in artifact_checks.production(CheckContext(settings, now=lambda: now))
+    assert "created 1 h ago, digests verified" in artifact_checks.production(CheckContext(settings, now=lambda: now))
     old = CheckContext(settings, now=lambda: now + 5 * 86_400)
     assert "docs/night.md" in failure_of(artifact_checks.production, old).remedy
     held = Pointer(version=pointer.version, reason="held", moved_at=datetime.now(UTC), pinned=True)
@@ -171,7 +171,7 @@ def test_production(healthy: Settings, artifact_store: LocalStore, tmp_path: Pat
     [model] = (root / THROUGHPUT / pointer.version).glob("catalog.json")
     model.write_bytes(b"{" + model.read_bytes()[1:])
     assert "digest" in str(failure_of(artifact_checks.production, old))
-    assert "nothing of throughput is in production" in str(
+    assert "no artifact for throughput in production" in str(
         failure_of(artifact_checks.production, CheckContext(replace(settings, artifacts=str(tmp_path / "none"))))
     )
 

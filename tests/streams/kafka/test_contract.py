@@ -84,7 +84,7 @@ def test_other_counts_are_an_error_that_names_all(settings: Settings) -> None:
     ensure_topics(settings, [Declared()])
     with pytest.raises(TopicError) as caught:
         ensure_topics(settings, [Declared(partitions=4), Declared("another")])
-    assert f"{settings.topic('some-topic')} has 3 partitions where 4 are declared" in str(caught.value)
+    assert f"{settings.topic('some-topic')} has 3 partitions, 4 declared" in str(caught.value)
     with pytest.raises(TopicError, match="missing-one does not exist: run leap topics ensure"):
         assert_topics(settings, [Declared("missing-one")])
 
@@ -96,7 +96,7 @@ def test_more_partitions_than_declared_are_told_and_stop_no_worker(
     ensure_topics(settings, [Declared(COMPLETED, partitions=15)])
     others = [topic for name, topic in declarations.items() if name != COMPLETED]
     assert ensure_topics(settings, others)
-    grown = f"{settings.topic(COMPLETED)} has 15 partitions where 12 are declared"
+    grown = f"{settings.topic(COMPLETED)} has 15 partitions, 12 declared"
     assert assert_topics(settings, declarations.values()) == [grown]
     with pytest.raises(TopicError, match=grown):
         ensure_topics(settings, declarations.values())
@@ -180,7 +180,7 @@ def test_flush_waits_as_long_as_some_events_are_acknowledged(settings: Settings)
     producer._producer = MagicMock(flush=lambda seconds: next(left))
     producer._producer.__len__.return_value = 3
     producer.flush(0.1)
-    with pytest.raises(DeliveryError, match="3 events are not acknowledged and 0 failed"):
+    with pytest.raises(DeliveryError, match="3 events not acknowledged, 0 failed"):
         producer.flush(0.1)
 
 
