@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobAllocated, JobCompleted, PreferenceList, RankedCandidate
 from leap.streams.monitor import aggregates, skew
-from leap.streams.monitor.aggregates import Monitor, Part
+from leap.streams.monitor.aggregates import Monitor
+from leap.streams.monitor.attempt import Part
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -142,14 +143,14 @@ def test_a_list_waits_a_week_for_its_completion() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aggregates, "MOST", 10)
+    monkeypatch.setattr(aggregates, "MAX_ATTEMPTS", 10)
     monitor = told([completed(f"c{number}", "fast", 1.0) for number in range(50)])
     assert len(monitor) == 10
 
 
 def test_a_week_of_more_than_is_kept_leaves_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     """As at the start: all lists, then all allocations, then all completions."""
-    monkeypatch.setattr(aggregates, "MOST", 100)
+    monkeypatch.setattr(aggregates, "MAX_ATTEMPTS", 100)
     times = {f"a{hour}": NOW - HOUR * hour for hour in range(160, 0, -1)}
     events: list[Part] = [listed(name, ("fast", 100.0), at=at) for name, at in times.items()]
     events += [allocated(name, "fast", at) for name, at in times.items()]
@@ -213,7 +214,7 @@ def test_a_family_is_put_in_order_once_for_all_its_lists(monkeypatch: pytest.Mon
 
 
 def test_what_finished_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skew, "MOST", 10)
+    monkeypatch.setattr(skew, "MAX_ATTEMPTS", 10)
     events = [
         msgspec.structs.replace(completed(f"c{n}", "fast", 1.0, at=NOW - 40 * HOUR), job_name=f"job-{chr(97 + n)}")
         for n in range(20)

@@ -22,8 +22,9 @@ from leap.schemas.codec import encode
 from leap.schemas.topics import ALLOCATED, COMPLETED, PREFERENCES
 from leap.streams.embedded import free_port
 from leap.streams.kafka.clients import CheckedProducer
-from leap.streams.monitor.aggregates import Figures, Monitor, Part
+from leap.streams.monitor.aggregates import Figures, Monitor
 from leap.streams.monitor.app import LiveMonitor, credentials
+from leap.streams.monitor.attempt import Part
 from leap.streams.runtime.health_server import health_server
 from leap.streams.runtime.metrics import LIVE_SHARE
 from leap.streams.runtime.settings import Settings
