@@ -1,4 +1,4 @@
-"""How a mapping's fields are read out of a row: each source becomes one function of the row."""
+"""Readers of a mapping's fields: each source becomes a function of the row."""
 
 import math
 import string
@@ -16,7 +16,7 @@ _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 
 class Unusable(ValueError):
-    """A value that cannot be used: what it was, and what to do about it."""
+    """An invalid value, with the problem and its remedy."""
 
     def __init__(self, value: object, problem: str) -> None:
         super().__init__(problem)
@@ -25,14 +25,14 @@ class Unusable(ValueError):
 
 
 def reader(field: Field, missing: frozenset[str]) -> Reader:
-    """A function that takes a row and returns the field's value, None where it is missing.
+    """A function from a row to the field's value, None if missing.
 
     Parameters
     ----------
     field
-        A column, a number, or a source.
+        A column name, a literal, or a source.
     missing
-        Texts that mean "no value".
+        Texts that stand for a missing value.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def reader(field: Field, missing: frozenset[str]) -> Reader:
 
 
 def condition(test: Condition, missing: frozenset[str]) -> Callable[[Row], bool]:
-    """A function that says whether a row is kept."""
+    """A function that tells whether a row meets a condition."""
     read = reader(test.column, missing)
     if test.missing is not None:
         return lambda row: (read(row) is None) == test.missing
@@ -71,7 +71,7 @@ def condition(test: Condition, missing: frozenset[str]) -> Callable[[Row], bool]
 
 
 def text(value: Any) -> str:
-    """A value as text: 8.0 is ``8``, true is ``true``."""
+    """Convert to text: 8.0 gives ``8``, true gives ``true``."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
@@ -80,29 +80,29 @@ def text(value: Any) -> str:
 
 
 def number(value: Any) -> float:
-    """A value as a finite number.
+    """Convert to a finite number.
 
     Raises
     ------
     Unusable
-        If it is not one.
+        If it is not a finite number.
     """
     try:
         result = float(value)
     except (TypeError, ValueError, OverflowError):
         raise Unusable(value, "not a number; correct it, or map its text under `values`") from None
     if not math.isfinite(result):
-        raise Unusable(value, "not finite; name its text under `missing`")
+        raise Unusable(value, "not finite; list its text under `missing`")
     return result
 
 
 def flag(value: Any) -> bool:
-    """A value as true or false.
+    """Convert to a bool.
 
     Raises
     ------
     Unusable
-        If it is neither.
+        If it is neither true nor false.
     """
     result = _FLAGS.get(text(value).lower())
     if result is None:
@@ -111,15 +111,15 @@ def flag(value: Any) -> bool:
 
 
 def moment(value: Any, time_format: str) -> datetime:
-    """A value as a time in UTC.
+    """Convert to a time in UTC.
 
     Raises
     ------
     Unusable
-        If it does not follow `time_format`.
+        If it does not match `time_format`.
     """
     try:
-        if isinstance(value, datetime):  # where Parquet has nanoseconds, one of pandas, which no event takes
+        if isinstance(value, datetime):  # a pandas Timestamp for Parquet with nanoseconds, which events do not support
             time = datetime.fromisoformat(value.isoformat(timespec="microseconds"))
         elif time_format == "iso":
             time = datetime.fromisoformat(text(value))
@@ -129,7 +129,7 @@ def moment(value: Any, time_format: str) -> datetime:
             time = datetime.strptime(text(value), time_format)
         return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise Unusable(value, f"not a time as `time_format: {time_format}` says; correct one of them") from error
+        raise Unusable(value, f"does not match `time_format: {time_format}`; correct one of them") from error
 
 
 def _form(source: Source, missing: frozenset[str]) -> Reader:
@@ -148,7 +148,9 @@ def _form(source: Source, missing: frozenset[str]) -> Reader:
         name = source.column
         return lambda row: None if (present := cells(row)) is None else present[name]
     if source.template is not None:
-        parts = tuple(string.Formatter().parse(source.template))  # `format` takes a name as job.id for an attribute
+        parts = tuple(
+            string.Formatter().parse(source.template)
+        )  # str.format would read a name such as job.id as an attribute
         return lambda row: (
             None
             if (present := cells(row)) is None

@@ -1,4 +1,4 @@
-"""Sending the events of past jobs, in their order and at a chosen speed."""
+"""Sends the events of past jobs, in order and at a chosen speed."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,33 +14,33 @@ from leap.streams.kafka.clients import CheckedProducer, DeliveryError
 from leap.streams.kafka.partition_key import JobEvent, address
 from leap.streams.runtime.settings import Settings
 
-# Events between two flushes: so many at most are sent without the broker having said that it has them.
+# Events between two flushes: the maximum number sent without an acknowledgement.
 CHUNK = 10_000
 SLEEP_S = 0.5
 EVENTS_PER_ATTEMPT = 3
 
-#: Position of an event among all, and the event, to seconds after the first at which it is due.
+#: Maps an event and its index to the seconds after the first event at which it is due.
 Pace = Callable[[int, JobEvent], float]
 
 
 class Interrupted(RuntimeError):
-    """The broker did not take all events; the message says how to go on."""
+    """The broker did not acknowledge all events; the message says how to resume."""
 
 
 @dataclass
 class Table:
-    """What a table held.
+    """Content of a table.
 
     Attributes
     ----------
     rows
-        Rows read.
+        Number of rows.
     left_out
-        Of those, left out by the conditions of the mapping.
+        Number of rows excluded by the conditions of the mapping.
     jobs
-        Those that became events.
+        Valid rows as events.
     bad
-        The others.
+        Invalid rows.
     """
 
     rows: int = 0
@@ -50,12 +50,12 @@ class Table:
 
 
 def read_table(path: Path, mapping: Mapping) -> Table:
-    """Map a whole table; about 2 kB of memory a job.
+    """Map a table; takes about 2 kB of memory per job.
 
     Raises
     ------
     leap.schemas.backfill.mapping.MappingError
-        If the mapping names a column that the table does not have.
+        If the mapping uses a column that the table does not have.
     leap.streams.backfill.table_reader.TableError
         If the file is not a table.
     """
@@ -73,19 +73,19 @@ def read_table(path: Path, mapping: Mapping) -> Table:
 
 
 def pace(speed: str, events: Sequence[JobEvent]) -> Pace:
-    """When each event is due at a speed.
+    """Due time of each event at a speed.
 
     Parameters
     ----------
     speed
-        ``max``; attempts a second, as in ``500``; or a multiple of real time, as in ``60x``.
+        ``max``; attempts per second, as in ``500``; or a multiple of real time, as in ``60x``.
     events
         In time order.
 
     Raises
     ------
     ValueError
-        If `speed` is none of these.
+        If `speed` is not valid.
     """
     if speed == "max" or not events:
         return lambda position, event: 0.0
@@ -94,7 +94,9 @@ def pace(speed: str, events: Sequence[JobEvent]) -> Pace:
     except ValueError:
         rate = 0.0
     if not 0 < rate < float("inf"):
-        raise ValueError(f"speed {speed!r}: write max, attempts a second as in 500, or times real time as in 60x")
+        raise ValueError(
+            f"speed {speed!r}: expected max, attempts per second as in 500, or a multiple of real time as in 60x"
+        )
     if not speed.endswith("x"):
         return lambda position, event: position / (EVENTS_PER_ATTEMPT * rate)
     first = event_time(events[0])
@@ -111,10 +113,10 @@ def send(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Send events and wait until the broker has them.
+    """Send events and wait for their acknowledgement.
 
-    Message timestamps are the time of sending, not of the event: retention counts from them, and would delete
-    at once what happened last year.
+    Message timestamps are the time of sending, not of the event, because retention is based on them and would delete
+    old events immediately.
 
     Parameters
     ----------
@@ -123,18 +125,18 @@ def send(
     events
         In time order.
     due
-        When each is to be sent.
+        Due time of each event.
     skip
-        Events at the beginning that are not sent.
+        Number of events at the beginning to skip.
     told
-        Called with the number of events just acknowledged.
+        Called with the number of newly acknowledged events.
     clock, sleep
-        Seconds on a monotonic clock, and waiting for some.
+        Seconds on a monotonic clock, and sleep.
 
     Raises
     ------
     Interrupted
-        If the broker did not take all.
+        If the broker did not acknowledge all events.
     """
     producer = CheckedProducer(settings)
     begun = clock()
@@ -158,7 +160,7 @@ def _flush(producer: CheckedProducer, done: int, sent: int, on_sent: Callable[[i
         producer.flush()
     except DeliveryError as error:
         raise Interrupted(
-            f"{error}; the first {done} events are there: go on with --skip {done} once the broker is back"
+            f"{error}; the first {done} events are delivered: resume with --skip {done} once the broker is back"
         ) from error
     on_sent(sent - done)
     return sent

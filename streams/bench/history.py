@@ -1,4 +1,4 @@
-"""How fast completions reach the store, and how fast the same worker and script are without Kafka."""
+"""Throughput of the history worker, with and without Kafka."""
 
 import random
 import statistics
@@ -41,16 +41,15 @@ class Figures:
     Attributes
     ----------
     completions_per_s
-        Through Kafka: consumed, decoded, applied to three statistics each, committed.
+        End to end: consumed, decoded, applied to three statistics each, committed.
     script_per_s
-        The same batches of messages through the same worker and script: no Kafka.
+        The same batches through the same worker and script, without Kafka.
     decoded_per_s
-        The same batches as observations, decoded before: what the store and its client bear.
+        The same batches as decoded observations: the limit of Redis and its client.
     call_per_key_per_s
-        The same observations, given to the script in a call for each key and partition, pipelined: what one call
-        for each bucket saves.
+        The same observations with one pipelined script call per key and partition, instead of one per bucket.
     fraction_of_script, fraction_of_decoded, fraction_of_call_per_key
-        completions_per_s as a share of each, of the same round.
+        completions_per_s relative to each, within the same round.
     """
 
     completions: int
@@ -65,9 +64,9 @@ class Figures:
 
 
 def bench(settings: Settings, completions: int = 200_000, rounds: int = 3) -> Figures:
-    """Measure on a running broker and store, under topics and keys of its own that it leaves behind.
+    """Measure on a running broker and Redis; the topics are left behind.
 
-    The first batch of a round is not timed, where there are more: it waits for the consumer group.
+    The first batch of a round is not timed if there are more, because it waits for the consumer group.
     """
     tune_interpreter()
     fresh = f"bench-{uuid.uuid4().hex[:8]}-"
@@ -102,7 +101,7 @@ def bench(settings: Settings, completions: int = 200_000, rounds: int = 3) -> Fi
 
 
 def send(settings: Settings, completions: int) -> None:
-    """Publish completions of a fleet: half of them of a few busy families, the others spread thinly."""
+    """Publish completions: half of them from a few busy families, the others spread evenly."""
     rng = random.Random(0)
     producer = CheckedProducer(settings)
     for number in range(completions):
@@ -124,7 +123,7 @@ def send(settings: Settings, completions: int) -> None:
 
 
 def _call_per_key(store: HistoryStore, observations: list[Observation]) -> None:
-    """Apply observations to a hash for each key."""
+    """Apply observations with one hash per key."""
     groups: dict[tuple[Key, str], list[float | str]] = {}
     ends: dict[str, int] = {}
     for observation in observations:
@@ -156,7 +155,7 @@ def _seconds(work: Callable[[B], object], batches: list[B]) -> float:
 def _through_kafka(
     settings: Settings, worker: HistoryWorker, completions: int, outputs: CheckedProducer, group: str
 ) -> tuple[list[list[Message]], float]:
-    """Run the worker until it has had so many; return its batches, and completions/s after the first."""
+    """Run the worker until it has processed `completions`; return its batches, and completions/s after the first."""
     batches: list[list[Message]] = []
     began: list[float] = []
 

@@ -1,6 +1,6 @@
-"""A day of the fleet as events, with the disorder of real ones, and as rows of the feature table.
+"""A simulated day as events (late, repeated or lost as in reality), and as rows of the feature table.
 
-Both are made from the same columns, so they agree: joining the events by attempt gives the rows.
+Both are derived from the same columns: joining the events by attempt gives the rows.
 """
 
 import datetime as dt
@@ -30,32 +30,32 @@ class Arrival(NamedTuple):
 
 
 def arrivals(batch: DayBatch) -> list[Arrival]:
-    """Every event of a day's attempts in the order of arrival, some of them days late."""
+    """Events of a day's attempts in order of arrival, some of them days late."""
     in_order = [*_submissions(batch), *_allocations(batch), *_completions(batch)]
     in_order.sort(key=lambda arrival: arrival.arrives_ms)
     return in_order
 
 
 def day_events(batch: DayBatch) -> Iterator[tuple[str, str, Event]]:
-    """Topic, key and event of a day's attempts in the order of arrival: late, repeated, failed and missing ones too."""
+    """(topic, key, event) of a day's attempts in order of arrival."""
     for _, topic, key, event in arrivals(batch):
         yield topic, key, event
 
 
 def succeeded(batch: DayBatch) -> Bools:
-    """Attempts that end well, whether or not anybody hears of it."""
+    """(n,) whether each attempt succeeds, even if its completion is lost."""
     return np.asarray(batch.run[:, 0] >= c.FAILED)
 
 
 def joined(batch: DayBatch) -> Bools:
-    """Attempts that leave a row: they end well, and their submission and completion both arrive."""
+    """(n,) whether each attempt leaves a row: it succeeds, and its submission and completion arrive."""
     return succeeded(batch) & ~_completion_lost(batch) & ~_submission_lost(batch)
 
 
 def attempt_columns(batch: DayBatch) -> dict[str, Any]:
-    """The rows of the feature table that a day's attempts leave, by column, in the order of submission.
+    """Rows of the feature table from a day's attempts, by column, in order of submission.
 
-    The columns are those of the retrainer's table; what is served (predictions, history) is not among them.
+    The columns are those of the retrainer's table, without the served predictions and history.
     """
     families, types, rows = batch.families, batch.types, np.flatnonzero(joined(batch))
     config = Configurations(**{name: column[rows] for name, column in vars(batch.config).items()})
@@ -82,13 +82,13 @@ def attempt_columns(batch: DayBatch) -> dict[str, Any]:
 
 
 def attempt_ids(batch: DayBatch) -> list[str]:
-    """An identifier per attempt: its day and number."""
+    """Attempt ids: day and number."""
     day = f"{batch.date:%Y%m%d}"
     return [f"{day}-{number:06d}" for number in range(len(batch))]
 
 
 def _numbers(config: Configurations) -> dict[str, Floats]:
-    """Columns of the numbers of a launch configuration; NaN is absent."""
+    """Numeric columns of the launch configuration; NaN is absent."""
     accelerators = config.trainers * config.accelerators
     return {
         "num_trainers": config.trainers,
@@ -200,7 +200,7 @@ def _completions(batch: DayBatch) -> Iterator[Arrival]:
 
 
 def _configs(batch: DayBatch) -> Iterator[LaunchConfig]:
-    """The configuration of each attempt; those of one family and variant are one object."""
+    """Configuration of each attempt; attempts of the same family and variant share an object."""
     made: dict[tuple[int, int], LaunchConfig] = {}
     families = batch.families
     numbers = {name: column.tolist() for name, column in _numbers(batch.config).items()}
@@ -222,7 +222,7 @@ def _times(milliseconds: Any) -> list[dt.datetime]:
 
 
 def _delay(draw: Floats) -> Any:
-    """Milliseconds between an event and its arrival: a second, but hours or a day for those that are late."""
+    """Milliseconds between an event and its arrival: about a second, but hours or a day for late ones."""
     late = (draw < c.LATE) * (1 - draw / c.LATE) ** 2 * c.LATEST_HOURS * 3_600_000
     return (200 + 1800 * draw + late).astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""Job names as launchers write them: the family, and what is specific to one run in one of eight styles."""
+"""Job names: the family, and a run-specific part in one of eight styles."""
 
 import datetime as dt
 
@@ -8,7 +8,7 @@ _USERS = ("alice", "bob", "chen", "dana", "emre", "fatima", "goran", "hiro")
 
 
 def job_names(batch: DayBatch) -> list[str]:
-    """The name of each attempt. A family keeps its style; its identifiers follow from time and number."""
+    """Name of each attempt. A family keeps its style; run identifiers derive from time and number."""
     families = batch.families
     rows = zip(batch.family.tolist(), batch.submitted.tolist(), strict=True)
     return [

@@ -1,4 +1,4 @@
-"""Two figures of a fleet as SVG, drawn by hand: nothing but text, so that no plotting library is needed."""
+"""Two figures of a fleet as SVG, generated without a plotting library."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ _STYLE = "<style>text{font:12px sans-serif}.title{font-size:15px}.grid{stroke:#d
 
 
 def write_plots(description: Description, folder: Path) -> list[Path]:
-    """Write ``marginals.svg`` and ``hardware.svg`` to `folder`, which is made; returns their paths."""
+    """Write ``marginals.svg`` and ``hardware.svg`` to `folder`, created if missing; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {"marginals.svg": _marginals(description), "hardware.svg": _hardware(description)}
     for name, text in drawn.items():
@@ -20,7 +20,7 @@ def write_plots(description: Description, folder: Path) -> list[Path]:
 
 
 def _marginals(description: Description) -> str:
-    """Simulated relative to published, one line a statistic; the band is the tolerance of 10%."""
+    """Simulated relative to published, one line per statistic; the band is the tolerance of 10%."""
     marginals = [marginal for marginal in description.marginals if marginal.is_ == "about"]
     parts = [_rectangle(_x(0.9, 0.5, 1.5), TOP, _x(1.1, 0.5, 1.5), TOP + ROW * len(marginals), "#eef3e6")]
     parts += [_grid(_x(value, 0.5, 1.5), len(marginals), f"{value:g}") for value in (0.5, 0.75, 1.0, 1.25, 1.5)]
@@ -33,7 +33,7 @@ def _marginals(description: Description) -> str:
 
 
 def _hardware(description: Description) -> str:
-    """Median throughput of each hardware type, and around it the 95/5 ratio, placed evenly in ln."""
+    """Median throughput of each hardware type, with the 95/5 range centred on it in ln."""
     hardware = sorted(description.hardware.items(), key=lambda item: item[1][1])
     parts = [_grid(_x(value, 0.0, 8.0), len(hardware), f"1e{value}") for value in range(0, 9, 2)]
     for row, (name, (_, median, ratio)) in enumerate(hardware):

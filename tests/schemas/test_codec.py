@@ -230,8 +230,8 @@ def test_unknown_fields_may_nest_31_deep() -> None:
     [
         (None, "tombstone"),
         (b"", "truncated"),
-        (b"[]", "a JSON object is expected, not list"),
-        (b"null", "a JSON object is expected, not NoneType"),
+        (b"[]", "expected a JSON object, got list"),
+        (b"null", "expected a JSON object, got NoneType"),
         (b"{}", "missing required field `attempt_id`"),
         (b"\xef\xbb\xbf{}", "malformed"),
         (b"{} {}", "trailing characters"),

@@ -95,7 +95,7 @@ def test_json_round_trip() -> None:
         ("- {name: '', vendor: V}", ["entry 1", "`name`"]),
         ("- {name: X, vendor: V, price_per_hour: 2}", ["price_per_hour", "price_source"]),
         ("- {name: X, vendor: V, unverified: [speed]}", ["unverified", "speed"]),
-        ("- {name: X, vendor: V}\n- {name: X, vendor: V}", ["'X' is there twice"]),
+        ("- {name: X, vendor: V}\n- {name: X, vendor: V}", ["'X' is duplicated"]),
         ("- 7", ["entry 1 (without a name)"]),
         ("X: {vendor: V}", ["expected a list"]),
         ("", ["expected a list"]),

@@ -72,7 +72,7 @@ def test_a_missing_key_is_an_error(tmp_path: Path, key: str) -> None:
     [
         ({"partition": 3}, "unknown field `partition`"),
         ({"name": "Job_Allocated"}, "regex"),
-        ({"name": "job-completed"}, "is named job-completed; file and topic must have one name"),
+        ({"name": "job-completed"}, "is named job-completed; file and topic must have the same name"),
         ({"event": "JobAlocated"}, "JobAlocated is not an event"),
         ({"event": "Event"}, "Event is not an event"),
         ({"event": "Hardware"}, "Hardware is not an event"),

@@ -57,7 +57,7 @@ def test_free_ports_differ_and_no_connection_takes_them(monkeypatch: pytest.Monk
 
 def test_child_that_ends_says_why(tmp_path: Path) -> None:
     command = ["/bin/sh", "-c", "echo no such disk >&2; exit 3"]
-    expected = pytest.raises(ServiceError, match=r"ended with status 3(.|\n)*no such disk")
+    expected = pytest.raises(ServiceError, match=r"exited with status 3(.|\n)*no such disk")
     with expected, child(command, tmp_path / "log", lambda: False):
         pass
 

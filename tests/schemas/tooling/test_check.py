@@ -47,7 +47,7 @@ def test_what_is_committed_is_in_order(root: Path) -> None:
 @pytest.mark.parametrize("name", ["schemas/asyncapi.yaml", "docs/events.md", SCHEMA])
 def test_a_stale_or_missing_file_is_named_with_the_command(root: Path, name: str) -> None:
     edit(root / name, lambda text: text.replace("attempt", "Attempt", 1))
-    assert f"{name}: is not what the structs and declarations say; run `leap schemas export`" in "\n".join(check(root))
+    assert f"{name}: is out of date; run `leap schemas export`" in "\n".join(check(root))
     (root / name).unlink()
     assert check(root) == [f"{name}: is missing; run `leap schemas export` and commit the result"]
 
@@ -55,15 +55,15 @@ def test_a_stale_or_missing_file_is_named_with_the_command(root: Path, name: str
 def test_a_misspelt_keyword_in_a_committed_schema_is_found(root: Path) -> None:
     edit(root / SCHEMA, lambda text: text.replace("maxLength", "maxLenght"))
     problems = "\n".join(check(root))
-    assert f"{SCHEMA}: $.attempt_id: keyword 'maxLenght' is not understood" in problems
-    assert f"{SCHEMA}: is not what the structs" in problems
+    assert f"{SCHEMA}: $.attempt_id: keyword 'maxLenght' is not supported" in problems
+    assert f"{SCHEMA}: is out of date" in problems
 
 
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("schemas/json/job-allocated.v2.json", "no declaration asks for it"),
-        ("schemas/json/job-alocated.v1.json", "no declaration asks for it"),
+        ("schemas/json/job-allocated.v2.json", "belongs to no declaration"),
+        ("schemas/json/job-alocated.v1.json", "belongs to no declaration"),
         ("schemas/topics/job-started.yml", "is not read; name it <topic>.yaml"),
         ("schemas/examples/job-allocated/v2/full.json", "belongs to no topic and version"),
         ("schemas/examples/job-alocated/v1/full.json", "belongs to no topic and version"),
@@ -104,7 +104,7 @@ def test_an_event_without_a_topic(root: Path) -> None:
     (root / DECLARATION).unlink()
     problems = "\n".join(check(root))
     assert "no topic carries JobAllocated" in problems
-    assert f"{SCHEMA}: no declaration asks for it" in problems
+    assert f"{SCHEMA}: belongs to no declaration" in problems
     assert f"{EXAMPLE}: belongs to no topic and version" in problems
 
 
@@ -149,17 +149,17 @@ def published(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ({"zone": (Name,)}, "$.zone: is required now"),
         ({"allocated_at": (Time | None,)}, "$.allocated_at: is required now"),
-        ({"kind": ()}, "$.kind: is gone"),
-        ({"kind": (), "type": (Literal["spot", "reserved"], "spot")}, "$.kind: is gone"),
+        ({"kind": ()}, "$.kind: is missing"),
+        ({"kind": (), "type": (Literal["spot", "reserved"], "spot")}, "$.kind: is missing"),
         ({"hosts": (Annotated[int, Meta(ge=1, le=99)],)}, "$.hosts: maximum is narrower, 99 instead of 100"),
         ({"hosts": (Annotated[int, Meta(ge=2, le=100)],)}, "$.hosts: minimum is narrower, 2 instead of 1"),
-        ({"hosts": (Annotated[str, Meta(max_length=3)],)}, "$.hosts: integer is no longer taken"),
+        ({"hosts": (Annotated[str, Meta(max_length=3)],)}, "$.hosts: integer is no longer accepted"),
         ({"attempt_id": (Annotated[str, Meta(min_length=1, max_length=99)],)}, "$.attempt_id: maxLength"),
         ({"attempt_id": (Annotated[str, Meta(pattern="^a")],)}, "$.attempt_id: pattern is narrower"),
-        ({"kind": (Literal["spot"], "spot")}, "$.kind: ['reserved'] are no longer taken"),
+        ({"kind": (Literal["spot"], "spot")}, "$.kind: ['reserved'] are no longer accepted"),
         ({"kind": (Literal["spot", "reserved"], "reserved")}, "$.kind: messages without it would read 'reserved'"),
-        ({"allocated_at": (Time,)}, "$.allocated_at: null is no longer taken"),
-        ({"allocated_at": (int | None, None)}, "$.allocated_at: string is no longer taken"),
+        ({"allocated_at": (Time,)}, "$.allocated_at: null is no longer accepted"),
+        ({"allocated_at": (int | None, None)}, "$.allocated_at: string is no longer accepted"),
     ],
 )
 def test_a_breaking_change_is_found_and_not_exported(
@@ -238,8 +238,8 @@ def test_an_earlier_version_stays_and_stays_as_it_was(second: Path) -> None:
     assert check(second, baseline) == [f"{SCHEMA}: an earlier version never changes; restore it"]
     (second / SCHEMA).unlink()
     gone, published = check(second, baseline)
-    assert gone.startswith(f"{SCHEMA}: is missing, versions run from 1 to the declared one")
-    assert published.startswith(f"{SCHEMA}: was published and is gone")
+    assert gone.startswith(f"{SCHEMA}: is missing; versions run from 1 to the declared one")
+    assert published.startswith(f"{SCHEMA}: was published and is deleted")
 
 
 def test_a_topic_that_was_published_does_not_vanish(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,4 +251,6 @@ def test_a_topic_that_was_published_does_not_vanish(root: Path, monkeypatch: pyt
     load_topics.cache_clear()
     export(root)
     assert check(root) == []
-    assert check(root, baseline) == [f"{SCHEMA}: was published and is gone; its messages may still be read: restore it"]
+    assert check(root, baseline) == [
+        f"{SCHEMA}: was published and is deleted; its messages may still be read: restore it"
+    ]

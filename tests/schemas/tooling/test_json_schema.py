@@ -40,7 +40,7 @@ def test_every_field_says_what_it_means(topic: Any) -> None:
         assert not silent or name == "Hardware", (name, silent)
 
 
-def test_meanings_are_read_from_the_docstring() -> None:
+def test_descriptions_are_read_from_the_docstring() -> None:
     class Sampled(Event, frozen=True, kw_only=True):
         """Two ``samples``
         of :class:`leap.schemas.events.Event`.
@@ -65,9 +65,11 @@ def test_meanings_are_read_from_the_docstring() -> None:
 
     schema = event_schema(Sampled)
     assert schema["description"] == "Two `samples` of `leap.schemas.events.Event`."
-    meanings = {name: field["description"] for name, field in schema["properties"].items()}
-    assert (meanings["first"], meanings["second"], meanings["third"]) == ("Over two lines.",) * 2 + ("The `last`.",)
-    assert meanings["unknown"].startswith("Fields that a newer producer sent")
+    descriptions = {name: field["description"] for name, field in schema["properties"].items()}
+    assert (descriptions["first"], descriptions["second"], descriptions["third"]) == ("Over two lines.",) * 2 + (
+        "The `last`.",
+    )
+    assert descriptions["unknown"].startswith("Fields of a newer producer")
 
 
 def test_the_asyncapi_document_says_who_does_what_with_which_topic() -> None:
@@ -125,7 +127,7 @@ def test_the_page_has_a_row_for_every_field_and_its_links_lead_somewhere() -> No
                 assert f"\n| `{field}`" in sections[name]
     links = {part.split(")")[0] for part in page.split("](#")[1:]}
     assert links <= {name.lower() for name in sections}
-    assert "| `accelerators_per_trainer` *required* | integer | 1 to 10000000 | Accelerators of each host. |" in page
+    assert "| `accelerators_per_trainer` *required* | integer | 1 to 10000000 | Accelerators per host. |" in page
     assert "| `batch_size` | number or null | above 0, at most 1e+30 |" in page
 
 
@@ -162,4 +164,4 @@ def test_a_breaking_change_is_not_written(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_baseline_that_cannot_be_read_is_a_problem_and_not_a_pass() -> None:
     (problem,) = find_breaks(FILES, {"schemas/json/dead-letter.v1.json": "<<<<<<< HEAD"})
-    assert problem.startswith("schemas/json/dead-letter.v1.json: what it was is not JSON")
+    assert problem.startswith("schemas/json/dead-letter.v1.json: the earlier schema is not JSON")

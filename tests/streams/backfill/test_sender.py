@@ -95,7 +95,7 @@ def test_interrupted_run_goes_on_where_it_stopped(topics: Settings, table: Path)
 def test_broker_that_takes_nothing_ends_the_run(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "CHUNK", 10)
     absent = {"LEAP_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "LEAP_KAFKA_MESSAGE_TIMEOUT_MS": "20"}
-    with pytest.raises(Interrupted, match="the first 0 events are there: go on with --skip 0"):
+    with pytest.raises(Interrupted, match="the first 0 events are delivered: resume with --skip 0"):
         send(Settings.from_environment(absent), events_of(table), lambda position, event: 0.0)
 
 
@@ -108,7 +108,7 @@ def test_speeds(table: Path) -> None:
         (event_time(event) - START).total_seconds() / 3600 for event in events
     ]
     for wrong in ("", "x", "-1", "0x", "nan", "inf", "fast"):
-        with pytest.raises(ValueError, match="write max, attempts a second"):
+        with pytest.raises(ValueError, match="expected max, attempts per second"):
             pace(wrong, events)
 
 
@@ -135,7 +135,7 @@ def test_events_are_sent_when_they_are_due(topics: Settings, table: Path) -> Non
     ("options", "problem"),
     [
         (["--mapping", "nowhere.yaml"], "nowhere.yaml: No such file"),
-        (["--speed", "fast"], "write max, attempts a second"),
+        (["--speed", "fast"], "expected max, attempts per second"),
         (["--strict"], "nothing sent, because of --strict"),
     ],
 )

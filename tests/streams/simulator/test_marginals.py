@@ -101,7 +101,7 @@ def test_lookup_table_is_the_mean_of_busy_keys_of_the_window_before() -> None:
     found = marginals.lookup_table(table)
     assert (found.coverage, found.model_types) == (75.0, 1)
     assert found.accuracy.w5 == pytest.approx(200 / 3)  # 2.0 for 2.0 and 2.1, not for 2.5
-    with pytest.raises(ValueError, match="too small a fleet"):
+    with pytest.raises(ValueError, match="the fleet is too small"):
         marginals.lookup_table(attempts([0, 1], [1.0, 1.0], [1, 2]))
 
 
