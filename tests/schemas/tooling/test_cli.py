@@ -38,7 +38,7 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_check_passes_on_what_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_command_passes_on_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "committed", lambda root, revision: on_disk())
     result = run("check")
     assert (result.exit_code, result.stderr) == (0, "")
@@ -70,9 +70,7 @@ def test_the_baseline_is_what_a_revision_holds(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "export"])
-def test_a_comparison_that_was_asked_for_is_never_skipped(
-    repository: Path, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_revision_is_an_error(repository: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "ROOT", repository)
     result = run(command, "--against", "release-9")
     assert result.exit_code == 1
@@ -96,7 +94,7 @@ def test_export_refuses_a_breaking_change_and_says_what_to_do(monkeypatch: pytes
     assert result.stderr.startswith("schemas/json/a.v1.json: $.b: is missing\nundo it, or make it a new version")
 
 
-def test_show() -> None:
+def test_show_prints_declaration_and_schema() -> None:
     result = run("show", "job-allocated")
     declaration, schema = result.stdout.split("\n\n", 1)
     assert "partitions: 12" in declaration
@@ -104,14 +102,14 @@ def test_show() -> None:
 
 
 @pytest.mark.parametrize("command", [("show",), ("validate",)])
-def test_an_unknown_topic_is_answered_with_those_there_are(command: tuple[str], tmp_path: Path) -> None:
+def test_unknown_topic_lists_the_known_ones(command: tuple[str], tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").touch()
     result = run(*command, "job-alocated", *([str(tmp_path / "a.jsonl")] if command == ("validate",) else []))
     assert result.exit_code == 1
     assert "no topic 'job-alocated'; available: artifact-published, dead-letter, job-allocated" in result.stderr
 
 
-def test_validate_lists_every_line_that_the_door_refuses(tmp_path: Path) -> None:
+def test_validate_lists_every_invalid_line(tmp_path: Path) -> None:
     good = json.dumps(example("job-allocated"))
     bad = json.dumps(example("job-allocated") | {"hosts": 0})
     path = tmp_path / "events.jsonl"
@@ -123,7 +121,7 @@ def test_validate_lists_every_line_that_the_door_refuses(tmp_path: Path) -> None
     assert second.startswith(f"{path}:5: ")
 
 
-def test_validate_takes_a_file_of_one_event_and_standard_input(tmp_path: Path) -> None:
+def test_validate_reads_a_json_file_and_standard_input(tmp_path: Path) -> None:
     path = tmp_path / "event.json"
     path.write_text(json.dumps(example("job-allocated"), indent=2))
     assert run("validate", "job-allocated", str(path)).stdout == "1 valid, 0 invalid\n"

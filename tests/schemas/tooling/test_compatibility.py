@@ -62,7 +62,7 @@ WIDER = [  # from the narrower to the wider; the other way round is the break th
 
 
 @pytest.mark.parametrize(("narrow", "wide", "problem"), WIDER)
-def test_widening_is_free_and_narrowing_is_named(narrow: Any, wide: Any, problem: str) -> None:
+def test_widening_is_compatible_and_narrowing_is_reported(narrow: Any, wide: Any, problem: str) -> None:
     assert breaking_changes(narrow, wide) == []
     assert re.search(problem, "\n".join(breaking_changes(wide, narrow)))
 
@@ -87,7 +87,7 @@ BREAKS = [  # breaks in either direction
 
 
 @pytest.mark.parametrize(("old", "new", "problems"), BREAKS)
-def test_breaks(old: Any, new: Any, problems: list[str]) -> None:
+def test_breaking_changes_are_listed(old: Any, new: Any, problems: list[str]) -> None:
     assert breaking_changes(old, new) == problems
 
 
@@ -107,19 +107,19 @@ def test_breaks(old: Any, new: Any, problems: list[str]) -> None:
         {"not": {"type": "null"}},
     ],
 )
-def test_a_keyword_that_is_not_understood_is_never_overlooked(schema: Any) -> None:
+def test_unsupported_keyword_is_reported(schema: Any) -> None:
     assert "is not supported" in " ".join(breaking_changes(schema, schema))
 
 
-def test_a_break_behind_one_alternative_is_not_forgotten_at_the_next() -> None:
+def test_breaks_in_every_alternative_are_reported() -> None:
     def document(limit: int, *alternatives: str) -> dict[str, Any]:
-        options = [record(["kind"], kind={"enum": [each]}, a={"$ref": "#/$defs/A"}) for each in alternatives]
+        options = [record(["kind"], kind={"enum": [value]}, a={"$ref": "#/$defs/A"}) for value in alternatives]
         return {"anyOf": options, "$defs": {"A": {"maximum": limit}}}
 
     assert breaking_changes(document(2, "x"), document(1, "y", "x")) == ["$.a: maximum is narrower, 1 instead of 2"]
 
 
-def test_recursive_schemas() -> None:
+def test_recursive_schemas_are_compared() -> None:
     def tree(limit: int) -> dict[str, Any]:
         child = {"anyOf": [{"$ref": "#/$defs/Tree"}, {"type": "null"}], "default": None}
         return {"$ref": "#/$defs/Tree", "$defs": {"Tree": record(["n"], n={"maximum": limit}, child=child)}}
@@ -194,9 +194,9 @@ def pairs(draw: st.DrawFn) -> tuple[Any, Any]:
 
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(pairs(), st.lists(INSTANCES, min_size=5, max_size=20))
-def test_what_is_called_compatible_takes_all_that_was_taken(pair: tuple[Any, Any], instances: list[Any]) -> None:
+def test_compatible_schema_accepts_every_old_message(pair: tuple[Any, Any], instances: list[Any]) -> None:
     old, new = pair
     assert breaking_changes(old, old) == []
     if not breaking_changes(old, new):
         before, after = jsonschema.Draft7Validator(old), jsonschema.Draft7Validator(new)
-        assert not [each for each in instances if before.is_valid(each) and not after.is_valid(each)]
+        assert not [value for value in instances if before.is_valid(value) and not after.is_valid(value)]

@@ -26,7 +26,7 @@ def run(settings: Settings, monkeypatch: pytest.MonkeyPatch, *arguments: str) ->
     return done.stdout
 
 
-def test_letters_are_listed_and_sent_again_once(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_letters_are_listed_and_replayed_once(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     producer = CheckedProducer(topics)
     completed, submitted = topics.topic(COMPLETED), topics.topic(SUBMITTED)
     for worker, topic, offset, value in (

@@ -24,7 +24,9 @@ def members(settings: Settings, *workers: str) -> Iterator[None]:
             consumer = Consumer(consumer_config(settings, worker))
             stack.callback(consumer.close)
             role = ROLES[worker].name
-            consumer.subscribe([settings.topic(name) for name, one in load_topics().items() if role in one.consumers])
+            consumer.subscribe(
+                [settings.topic(name) for name, topic in load_topics().items() if role in topic.consumers]
+            )
             consumers.append(consumer)
         deadline = time.monotonic() + 60
         while not all(consumer.assignment() for consumer in consumers):

@@ -71,29 +71,31 @@ def fresh(artifact_store: LocalStore) -> float:
     return made.timestamp() + 3600
 
 
-def test_a_healthy_system_is_all_green(healthy: Settings) -> None:
+def test_doctor_finds_no_fault_in_a_healthy_system(healthy: Settings) -> None:
     send(healthy, SUBMITTED)
     with members(healthy, "history", "joiner", "ranking"):
-        found = examine(CheckContext(healthy))
-    assert [one.check for one in found] == [check.name for check in runner.CHECKS]
-    assert [(one.check, one.found) for one in found if one.state != "ok"] == []
-    told = {one.check: one.found for one in found}
-    assert told["topics"] == "7 as declared"
-    assert "12 partitions assigned, lag 1 messages, oldest waiting for " in told["ranking worker"]
-    assert told["history worker"].endswith("12 partitions assigned, lag 0 messages")
+        findings = examine(CheckContext(healthy))
+    assert [finding.check for finding in findings] == [check.name for check in runner.CHECKS]
+    assert [(finding.check, finding.found) for finding in findings if finding.state != "ok"] == []
+    summaries = {finding.check: finding.found for finding in findings}
+    assert summaries["topics"] == "7 as declared"
+    assert "12 partitions assigned, lag 1 messages, oldest waiting for " in summaries["ranking worker"]
+    assert summaries["history worker"].endswith("12 partitions assigned, lag 0 messages")
 
 
-def test_without_services_it_ends_at_once_and_says_what_hangs_on_what(settings: Settings, tmp_path: Path) -> None:
+def test_doctor_skips_checks_that_require_an_unavailable_service(settings: Settings, tmp_path: Path) -> None:
     nowhere = {**settings.kafka, "bootstrap.servers": "127.0.0.1:1"}
     away = replace(settings, kafka=nowhere, redis_url="redis://127.0.0.1:1/0", artifacts=str(tmp_path))
-    found = {one.check: one for one in examine(CheckContext(away))}
-    assert (found["broker"].state, found["store"].state) == ("fault", "fault")
-    assert "127.0.0.1:1" in found["broker"].found and "127.0.0.1:1" in found["store"].found
-    assert {one.state for one in found.values() if one.found in ("requires broker", "requires store")} == {"skipped"}
-    assert "leap retrain" in found["production"].remedy
+    findings = {finding.check: finding for finding in examine(CheckContext(away))}
+    assert (findings["broker"].state, findings["store"].state) == ("fault", "fault")
+    assert "127.0.0.1:1" in findings["broker"].found and "127.0.0.1:1" in findings["store"].found
+    assert {
+        finding.state for finding in findings.values() if finding.found in ("requires broker", "requires store")
+    } == {"skipped"}
+    assert "leap retrain" in findings["production"].remedy
 
 
-def test_a_check_that_hangs_is_given_up(settings: Settings) -> None:
+def test_hanging_check_is_a_fault_after_its_deadline(settings: Settings) -> None:
     never = threading.Event()
 
     def hang(context: CheckContext) -> str:
@@ -101,21 +103,23 @@ def test_a_check_that_hangs_is_given_up(settings: Settings) -> None:
         return "too late"
 
     slow, quick = Check("slow", hang), Check("quick", lambda context: "done")
-    found = examine(CheckContext(settings), [slow, quick, Check("after", quick.run, "slow")], deadline_s=2.0)
+    findings = examine(CheckContext(settings), [slow, quick, Check("after", quick.run, "slow")], deadline_s=2.0)
     never.set()
-    assert [(one.state, one.found) for one in found] == [
+    assert [(finding.state, finding.found) for finding in findings] == [
         ("fault", "no answer within 2 s"), ("ok", "done"), ("skipped", "requires slow"),
     ]  # fmt: skip
 
 
-def test_what_a_client_raises_is_a_finding(settings: Settings) -> None:
+def test_client_exception_becomes_a_finding(settings: Settings) -> None:
     def fail(context: CheckContext) -> str:
         raise RuntimeError("odd")
 
     assert examine(CheckContext(settings), [Check("odd", fail)])[0].found == "RuntimeError: odd"
 
 
-def test_what_is_wrong_with_a_store(healthy: Settings, spoiled: "redis.Redis") -> None:
+def test_doctor_reports_persistence_eviction_memory_and_replica_faults(
+    healthy: Settings, spoiled: "redis.Redis"
+) -> None:
     context = CheckContext(healthy)
     spoiled.config_set("appendonly", "no")
     assert "no append-only file" in str(failure_of(redis_checks.persistence, context))
@@ -127,12 +131,12 @@ def test_what_is_wrong_with_a_store(healthy: Settings, spoiled: "redis.Redis") -
     assert "is a replica" in str(failure_of(redis_checks.answers, context))
 
 
-def test_clocks_of_store_and_machine(healthy: Settings) -> None:
+def test_doctor_reports_clock_skew_to_redis(healthy: Settings) -> None:
     ahead = failure_of(redis_checks.clock, CheckContext(healthy, now=lambda: time.time() + 300))
     assert str(ahead) == "this machine's clock is 5 min ahead"
 
 
-def test_rights_in_the_store(healthy: Settings, spoiled: "redis.Redis") -> None:
+def test_doctor_reports_missing_redis_permissions(healthy: Settings, spoiled: "redis.Redis") -> None:
     rules = ["~" + healthy.redis_prefix + ":history:*", "+get", "+mget", "+eval", "+info", "+client"]
     ask: Any = spoiled.execute_command
     ask("ACL", "SETUSER", "half", "on", ">secret", *rules)
@@ -146,7 +150,7 @@ def test_rights_in_the_store(healthy: Settings, spoiled: "redis.Redis") -> None:
     assert "LEAP_REDIS_URL" in failure_of(redis_checks.answers, CheckContext(wrong)).remedy
 
 
-def test_artifacts_that_cannot_be_written(healthy: Settings, tmp_path: Path) -> None:
+def test_doctor_reports_unwritable_artifact_store(healthy: Settings, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     blocked = CheckContext(replace(healthy, artifacts=str(tmp_path / "file" / "artifacts")))
     assert "NotADirectoryError" in str(failure_of(artifact_checks.reachable, blocked))
@@ -155,7 +159,9 @@ def test_artifacts_that_cannot_be_written(healthy: Settings, tmp_path: Path) -> 
     assert not list(Path(healthy.artifacts).glob(".doctor*"))
 
 
-def test_production(healthy: Settings, artifact_store: LocalStore, tmp_path: Path) -> None:
+def test_doctor_reports_old_pinned_and_corrupt_production_artifacts(
+    healthy: Settings, artifact_store: LocalStore, tmp_path: Path
+) -> None:
     root = tmp_path / "artifacts"
     shutil.copytree(artifact_store.root, root)
     settings = replace(healthy, artifacts=str(root))
@@ -176,7 +182,7 @@ def test_production(healthy: Settings, artifact_store: LocalStore, tmp_path: Pat
     )
 
 
-def test_the_catalog(settings: Settings, tmp_path: Path) -> None:
+def test_doctor_reports_missing_catalog_and_prices(settings: Settings, tmp_path: Path) -> None:
     path = tmp_path / "catalog.yaml"
     context = CheckContext(replace(settings, catalog=str(path)))
     assert "LEAP_CATALOG" in failure_of(artifact_checks.catalog, context).remedy
@@ -184,12 +190,12 @@ def test_the_catalog(settings: Settings, tmp_path: Path) -> None:
     assert str(failure_of(artifact_checks.catalog, context)) == "1 hardware types, 0 with a price"
 
 
-def test_the_command(healthy: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_command_prints_json_and_fails_on_faults(healthy: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in healthy.to_environment().items():
         monkeypatch.setenv(name, value)
-    found = json.loads((done := CliRunner().invoke(APP, ["--json"])).stdout)
+    findings = json.loads((done := CliRunner().invoke(APP, ["--json"])).stdout)
     assert done.exit_code == 0, done.output
-    assert found[0] == {"check": "broker", "state": "ok", "found": found[0]["found"], "remedy": ""}
+    assert findings[0] == {"check": "broker", "state": "ok", "found": findings[0]["found"], "remedy": ""}
     monkeypatch.setenv("LEAP_CATALOG", "nowhere.yaml")
     done = CliRunner().invoke(APP, [])
     assert done.exit_code == 1
@@ -197,7 +203,7 @@ def test_the_command(healthy: Settings, monkeypatch: pytest.MonkeyPatch) -> None
     assert CliRunner().invoke(APP, ["--role", "nobody"]).exit_code == 2
 
 
-def test_findings_name_no_password(settings: Settings) -> None:
+def test_findings_do_not_contain_passwords(settings: Settings) -> None:
     secret = replace(settings, redis_url="redis://leap:hush@127.0.0.1:1/0")
-    found: list[Finding] = examine(CheckContext(secret), [Check("store", redis_checks.answers)])
-    assert "hush" not in str(found)
+    findings: list[Finding] = examine(CheckContext(secret), [Check("store", redis_checks.answers)])
+    assert "hush" not in str(findings)

@@ -29,7 +29,7 @@ from leap.streams.runtime.health_server import health_server
 from leap.streams.runtime.metrics import LIVE_SHARE
 from leap.streams.runtime.settings import Settings
 from tests.services import ROOT
-from tests.streams.monitor.test_aggregates import EVENTS, NOW, completed, told
+from tests.streams.monitor.test_aggregates import EVENTS, NOW, completed, monitor_of
 
 TOPICS = {"PreferenceList": PREFERENCES, "JobAllocated": ALLOCATED, "JobCompleted": COMPLETED}
 
@@ -80,8 +80,8 @@ def monitor_of(settings: Settings) -> LiveMonitor:
     return LiveMonitor(settings, Monitor(lambda: NOW.timestamp()))
 
 
-def test_events_and_their_repetitions_give_the_figures_once(topics: Settings) -> None:
-    expected = told(EVENTS).figures()
+def test_redelivered_events_do_not_change_the_figures(topics: Settings) -> None:
+    expected = monitor_of(EVENTS).figures()
     live = monitor_of(topics)
     send(topics, *EVENTS[:6], b"{", b"\xff", b"null")
     assert live.warm_up(datetime.now(UTC)) == 9
@@ -97,7 +97,7 @@ def test_events_and_their_repetitions_give_the_figures_once(topics: Settings) ->
     assert again.figures() == live.figures()  # a new process knows the same
 
 
-def test_an_event_that_breaks_the_monitor_stops_nothing(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exception_for_one_event_does_not_stop_the_monitor(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     live = monitor_of(topics)
     add = Monitor.add
 
@@ -115,7 +115,7 @@ def test_an_event_that_breaks_the_monitor_stops_nothing(topics: Settings, monkey
     assert counted == 1
 
 
-def test_page_figures_and_metrics(topics: Settings) -> None:
+def test_monitor_serves_page_figures_and_metrics(topics: Settings) -> None:
     live = monitor_of(topics)
     for event in EVENTS:
         live.take(topics.topic(TOPICS[type(event).__name__]), encode(event))
@@ -127,13 +127,13 @@ def test_page_figures_and_metrics(topics: Settings) -> None:
 
     with health_server(0, live.progress, live.pages) as port:
         assert b"<title>Leap" in get("/")
-        assert msgspec.json.decode(get("/figures"), type=Figures) == told(EVENTS).figures()
+        assert msgspec.json.decode(get("/figures"), type=Figures) == monitor_of(EVENTS).figures()
         told_by_metrics = get("/metrics").decode()
     assert 'leap_live_share{what="w20"} 0.5' in told_by_metrics
     assert 'leap_live_no_opinion{reason="internal error"} 1.0' in told_by_metrics
 
 
-def test_a_share_of_nothing_is_no_longer_told(topics: Settings) -> None:
+def test_share_without_data_is_removed_from_metrics(topics: Settings) -> None:
     live = monitor_of(topics)
     for event in EVENTS:
         live.take(topics.topic(TOPICS[type(event).__name__]), encode(event))
@@ -148,17 +148,17 @@ def test_a_share_of_nothing_is_no_longer_told(topics: Settings) -> None:
 
 
 def shares() -> set[str]:
-    return {one.labels["what"] for metric in LIVE_SHARE.collect() for one in metric.samples}
+    return {sample.labels["what"] for metric in LIVE_SHARE.collect() for sample in metric.samples}
 
 
-def test_credentials() -> None:
+def test_faust_credentials_follow_the_librdkafka_properties() -> None:
     assert credentials({}) is None
     assert isinstance(credentials({"security.protocol": "SSL"}), faust.SSLCredentials)
-    found = credentials(
+    sasl = credentials(
         {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "u", "sasl.password": "p", "sasl.mechanism": "PLAIN"}
     )
-    assert isinstance(found, faust.SASLCredentials)
-    assert (found.username, found.password, found.ssl_context) == ("u", "p", None)
+    assert isinstance(sasl, faust.SASLCredentials)
+    assert (sasl.username, sasl.password, sasl.ssl_context) == ("u", "p", None)
 
 
 @contextmanager
@@ -181,12 +181,12 @@ def asked(port: int) -> Figures | None:
 
 
 @pytest.mark.timeout(300)
-def test_a_killed_process_leaves_nothing_out_and_nothing_twice(topics: Settings) -> None:
-    expected = told(EVENTS).figures()
+def test_figures_are_exact_after_a_kill(topics: Settings) -> None:
+    expected = monitor_of(EVENTS).figures()
     first, second = free_port(), free_port()
     send(topics, *EVENTS[:4])
     with process(topics, first) as killed:
-        wait_for(lambda: (found := asked(first)) is not None and found.finished == 1)
+        wait_for(lambda: (figures := asked(first)) is not None and figures.finished == 1)
         send(topics, *EVENTS[4:8])
         killed.send_signal(signal.SIGKILL)
         killed.wait(60)

@@ -30,21 +30,21 @@ def events_of(batch: DayBatch, kind: type[Event]) -> list[Event]:
     return [event for _, _, event in day_events(batch) if isinstance(event, kind)]
 
 
-def test_a_seed_is_a_fleet_and_days_can_be_asked_for_in_any_order(fleet: Fleet) -> None:
+def test_fleet_is_determined_by_its_seed_in_any_order_of_days(fleet: Fleet) -> None:
     assert list(day_events(Fleet(SMALL).day(5))) == list(day_events(fleet.day(5)))
     assert list(day_events(fleet.day(5))) == list(day_events(fleet.day(5)))
     other = Fleet(FleetConfig(seed=1, days=8, attempts_per_day=300))
     assert list(day_events(other.day(5))) != list(day_events(fleet.day(5)))
 
 
-def test_more_days_begin_as_fewer_do(fleet: Fleet) -> None:
+def test_longer_fleet_starts_with_the_same_days(fleet: Fleet) -> None:
     longer = Fleet(FleetConfig(days=15, attempts_per_day=300))
     for day in range(4):  # before the new hardware of the shorter one
         assert list(day_events(longer.day(day))) == list(day_events(fleet.day(day)))
         np.testing.assert_array_equal(longer.truth(longer.day(day)), fleet.truth(fleet.day(day)))
 
 
-def test_submissions_do_not_depend_on_what_is_hidden() -> None:
+def test_submissions_do_not_depend_on_latent_effects() -> None:
     left, right = (Fleet(FleetConfig(days=8, attempts_per_day=300, hidden_seed=seed)) for seed in (1, 2))
     differing = 0
     for day in range(8):
@@ -73,7 +73,7 @@ def test_rows_equal_the_joined_events(fleet: Fleet) -> None:
         )
 
 
-def test_a_row_is_a_success_that_was_submitted_and_heard_of(fleet: Fleet) -> None:
+def test_rows_are_successes_with_submission_and_completion(fleet: Fleet) -> None:
     batch = fleet.day(2)
     submitted = {event.attempt_id for event in events_of(batch, JobSubmitted) if isinstance(event, JobSubmitted)}
     good = {
@@ -84,7 +84,7 @@ def test_a_row_is_a_success_that_was_submitted_and_heard_of(fleet: Fleet) -> Non
     assert set(attempt_columns(batch)["attempt_id"]) == submitted & good
 
 
-def test_disorder_is_that_of_real_events() -> None:
+def test_events_are_late_repeated_lost_and_failed() -> None:
     batch = Fleet(FleetConfig(days=2, attempts_per_day=5000)).day(1)
     events = list(day_events(batch))
     count = Counter(topic for topic, _, _ in events)
@@ -99,7 +99,7 @@ def test_disorder_is_that_of_real_events() -> None:
     assert sum(b < a - dt.timedelta(hours=1) for a, b in itertools.pairwise(order)) > 10  # late
 
 
-def test_events_of_several_days_arrive_in_order_and_none_is_lost(fleet: Fleet) -> None:
+def test_events_of_several_days_are_ordered_and_complete(fleet: Fleet) -> None:
     streamed = list(fleet.events(range(4)))
     daily = [message for day in range(4) for message in day_events(fleet.day(day))]
     assert Counter(msgspec.json.encode(message) for message in streamed) == Counter(map(msgspec.json.encode, daily))
@@ -118,7 +118,7 @@ def test_names_normalise_to_the_family_and_events_fit_their_topics(fleet: Fleet)
             assert family(event.job_name) == key
 
 
-def test_truth_is_known_on_every_candidate_and_noise_is_around_it(fleet: Fleet) -> None:
+def test_truth_covers_all_candidates_and_noise_is_centred_on_it(fleet: Fleet) -> None:
     batch = fleet.day(3)
     truth = fleet.truth(batch)
     np.testing.assert_array_equal(np.isfinite(truth), batch.candidates)
@@ -140,7 +140,7 @@ def test_hardware_families_and_model_types_appear_over_time(fleet: Fleet) -> Non
     assert all((fleet.types.born[batch.model_type] <= batch.day).all() for batch in seen)
 
 
-def test_days_are_days(fleet: Fleet) -> None:
+def test_batch_is_within_its_day_and_days_are_bounded(fleet: Fleet) -> None:
     batch = fleet.day(6)
     assert batch.date == dt.date(2026, 1, 7)
     midnight = dt.datetime(2026, 1, 7, tzinfo=dt.UTC).timestamp() * 1000
