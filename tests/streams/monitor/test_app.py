@@ -76,13 +76,13 @@ def wait_for(done: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def monitor_of(settings: Settings) -> LiveMonitor:
+def live_monitor(settings: Settings) -> LiveMonitor:
     return LiveMonitor(settings, Monitor(lambda: NOW.timestamp()))
 
 
 def test_redelivered_events_do_not_change_the_figures(topics: Settings) -> None:
     expected = monitor_of(EVENTS).figures()
-    live = monitor_of(topics)
+    live = live_monitor(topics)
     send(topics, *EVENTS[:6], b"{", b"\xff", b"null")
     assert live.warm_up(datetime.now(UTC)) == 9
     with following(live):
@@ -92,13 +92,13 @@ def test_redelivered_events_do_not_change_the_figures(topics: Settings) -> None:
         send(topics, b"broken", completed("another", "fast", 100.0))
         wait_for(lambda: live.figures().finished == expected.finished + 1)
     assert live.figures().accuracy == expected.accuracy
-    again = monitor_of(topics)
+    again = live_monitor(topics)
     again.warm_up(datetime.now(UTC))
     assert again.figures() == live.figures()  # a new process knows the same
 
 
 def test_exception_for_one_event_does_not_stop_the_monitor(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    live = monitor_of(topics)
+    live = live_monitor(topics)
     add = Monitor.add
 
     def broken(self: Monitor, event: Part) -> None:
@@ -116,7 +116,7 @@ def test_exception_for_one_event_does_not_stop_the_monitor(topics: Settings, mon
 
 
 def test_monitor_serves_page_figures_and_metrics(topics: Settings) -> None:
-    live = monitor_of(topics)
+    live = live_monitor(topics)
     for event in EVENTS:
         live.take(topics.topic(TOPICS[type(event).__name__]), encode(event))
 
@@ -134,13 +134,13 @@ def test_monitor_serves_page_figures_and_metrics(topics: Settings) -> None:
 
 
 def test_share_without_data_is_removed_from_metrics(topics: Settings) -> None:
-    live = monitor_of(topics)
+    live = live_monitor(topics)
     for event in EVENTS:
         live.take(topics.topic(TOPICS[type(event).__name__]), encode(event))
     live.figures()
     assert shares() >= {"w20", "interval", "first_choice", "ranked"}
     assert REGISTRY.get_sample_value("leap_live_ratio") == live.figures().accuracy.ratio  # type: ignore[union-attr]
-    quiet = monitor_of(topics)  # as a day later, when but one attempt has ended and nothing was ranked
+    quiet = live_monitor(topics)  # as a day later, when but one attempt has ended and nothing was ranked
     quiet.take(topics.topic(COMPLETED), encode(completed("alone", "fast", 100.0)))
     quiet.figures()
     assert shares() == {"coverage", "attempts_ranked", "hours_ranked"}
