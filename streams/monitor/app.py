@@ -12,7 +12,7 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from signal import SIGINT, SIGTERM
@@ -245,7 +245,5 @@ def export_metrics(figures: Figures) -> None:
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:
-    try:
+    with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return

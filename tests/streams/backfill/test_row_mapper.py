@@ -115,7 +115,7 @@ def test_rows_that_fail_the_conditions_are_skipped(changes: Row) -> None:
     ("changes", "field", "value", "problem"),
     [
         ({"start": "yesterday"}, "submitted_at", "yesterday", "time_format: iso"),
-        ({"start": ""}, "submitted_at", "", "missing; give it a default"),
+        ({"start": ""}, "submitted_at", "", "missing; add a default"),
         ({"minutes": "long"}, "run_seconds", "long", "not a number"),
         ({"minutes": "inf"}, "run_seconds", "inf", "not finite"),
         ({"minutes": "1e300"}, "run_seconds", "6e+301", ""),
@@ -210,7 +210,7 @@ def test_template_accepts_column_names_with_dots(name: str) -> None:
     ("name", "content", "problem"),
     [
         ("jobs.csv", b"", "empty"),
-        ("jobs.csv", b"a,b,a\n", "two columns"),
+        ("jobs.csv", b"a,b,a\n", "duplicate column names"),
         ("jobs.csv", b"a,b\n\xff\xfe,1\n", "(?i)utf-8"),
         ("jobs.csv", b"a,b\n" + b"x" * 1_100_000, "field larger"),
         ("jobs.parquet", b"a,b\n", "not Parquet"),

@@ -30,7 +30,7 @@ def test_doctor_reports_missing_topics(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("partitions", "config", "found"),
+    ("partitions", "config", "problem"),
     [
         (3, {}, "has 3 partitions, 12 declared"),
         (12, {"retention.ms": "1000"}, "retention.ms is 1000, 3024000000 declared"),

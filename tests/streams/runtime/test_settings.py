@@ -46,11 +46,11 @@ def test_secret_is_read_from_a_file_and_not_in_the_repr(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
-        ({"LEAP_LOG_LEVEL": "loud"}, "LEAP_LOG_LEVEL: 'loud' is none of debug, info, warning, error"),
-        ({"LEAP_METRICS_PORT": "many"}, "LEAP_METRICS_PORT: 'many' is not a whole number"),
+        ({"LEAP_LOG_LEVEL": "loud"}, "LEAP_LOG_LEVEL: 'loud' is not one of debug, info, warning, error"),
+        ({"LEAP_METRICS_PORT": "many"}, "LEAP_METRICS_PORT: 'many' is not an integer"),
         ({"LEAP_KAFKA_SASL_PASSWORD_FILE": "/no/such"}, "LEAP_KAFKA_SASL_PASSWORD_FILE: .*/no/such"),
         ({"LEAP_REDIS_URL": "a", "LEAP_REDIS_URL_FILE": "b"}, "LEAP_REDIS_URL are both set"),
-        ({"LEAP_TARGETS": "throughput,"}, "LEAP_TARGETS: 'throughput,' is not a list"),
+        ({"LEAP_TARGETS": "throughput,"}, "LEAP_TARGETS: 'throughput,' is not a comma-separated list"),
         ({"LEAP_TARGETS": "a, a"}, "LEAP_TARGETS"),
         ({"LEAP_TARGETS": "a-b"}, "LEAP_TARGETS"),
     ],
