@@ -42,7 +42,7 @@ WRONG = [
     (f"rank {JOB} --explain --as list", {}, "name one"),
     (f"rank {JOB}", {"LEAP_PREMIUM_EFFICIENCY": "x"}, "LEAP_PREMIUM_EFFICIENCY: 'x' is not a number from 0 to 100"),
     ("switch show", {"LEAP_REDIS_URL": "foo"}, "LEAP_REDIS_URL is invalid: expected redis://host"),
-    ("worker ranking", {"LEAP_REDIS_URL": f"http://u:{SECRET}@x"}, "LEAP_REDIS_URL cannot be read"),
+    ("worker ranking", {"LEAP_REDIS_URL": f"http://u:{SECRET}@x"}, "LEAP_REDIS_URL is invalid"),
     ("topics check", {"LEAP_KAFKA_FOO_BAR": "x"}, 'No such configuration property: "foo.bar"; LEAP_KAFKA_BOOTSTRAP'),
     ("topics ensure", {"LEAP_KAFKA_FOO_BAR": "x"}, "LEAP_KAFKA_<PROPERTY>"),
     ("worker history", {"LEAP_KAFKA_FOO_BAR": "x"}, "LEAP_KAFKA_<PROPERTY>"),

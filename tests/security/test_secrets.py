@@ -121,7 +121,7 @@ def test_nothing_that_is_not_there_tells_a_secret(said: Said, store: str) -> Non
     found = errors_of(*(clients(settings) if whole else [lambda: connect(settings.redis_url)]))
     if whole:
         launch(settings)
-    assert ("Connection refused" if whole else "LEAP_REDIS_URL cannot be read") in found
+    assert ("Connection refused" if whole else "LEAP_REDIS_URL is invalid") in found
     keeps(said() + found + repr(settings))
 
 
