@@ -36,9 +36,9 @@ from leap.schemas.events import (
 )
 from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import ATTEMPTS, PREFERENCES, load_topics
-from leap.streams.consumer.batch_loop import Message
 from leap.streams.embedded import child, embedded_pair
 from leap.streams.history.store import HistoryStore
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.kafka.topic_admin import ensure_topics
 from leap.streams.launcher.launcher import Launcher
@@ -105,10 +105,10 @@ class Demo:
         start = (midnight - timedelta(days=HISTORY_DAYS)).date()
         fleet = Fleet(FleetConfig(start=start, days=HISTORY_DAYS + 1, attempts_per_day=ATTEMPTS_PER_DAY))
         with self._step("fleet generated"):
-            arrived = sorted(_arrivals(fleet), key=lambda arrival: arrival.at)
+            arrived = sorted(_arrivals(fleet), key=lambda arrival: arrival.arrives_ms)
         now = midnight.timestamp() * 1000.0
-        past = [arrival.event for arrival in arrived if arrival.at < now]
-        today = [arrival.event for arrival in arrived if arrival.at >= now]
+        past = [arrival.event for arrival in arrived if arrival.arrives_ms < now]
+        today = [arrival.event for arrival in arrived if arrival.arrives_ms >= now]
         with embedded_pair(self._folder / "services") as pair:
             settings = replace(
                 Settings.from_environment(pair.environment()),

@@ -1,4 +1,4 @@
-"""The contract: events, topics, hardware catalog, model definition, decoding at the door.
+"""The contract: events, topics, hardware catalog, model definitions, and validation of messages.
 
-Plain data; nothing here talks to a network. Every other floor imports from this one.
+Plain data without network access. Every other layer imports from this one.
 """

@@ -1,4 +1,4 @@
-"""What all events share."""
+"""The base class of all events."""
 
 from datetime import datetime
 from functools import cache
@@ -9,26 +9,26 @@ from msgspec import Meta
 
 YEARS = range(1970, 2200)
 
-# The years are checked in __post_init__: arithmetic at the ends of the calendar overflows.
+# Years are checked in __post_init__, because arithmetic overflows near the limits of the calendar.
 Time = Annotated[datetime, Meta(tz=True, extra_json_schema={"pattern": "^(19[7-9]|20[0-9]|21[0-9])[0-9]-"})]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What all events share.
+    """Base class of all events.
 
-    Unknown fields are forbidden here so that decoding notices them; :mod:`leap.schemas.codec` sets them aside.
+    Unknown fields are forbidden so that decoding detects them; :mod:`leap.schemas.codec` moves them to `unknown`.
 
     Attributes
     ----------
     schema_version
-        Version of the schema that the message follows, 1 when absent; the encoder writes it.
+        Schema version of the message, 1 if absent; set by the encoder.
     unknown
-        Fields that a newer producer sent and this version does not know: kept, never fatal.
+        Fields of a newer producer that this version does not know; preserved, never an error.
 
     Raises
     ------
     ValueError
-        If a time lies outside the years 1970 to 2199.
+        If a time is outside the years 1970 to 2199.
     """
 
     VERSION: ClassVar[int] = 1
@@ -45,6 +45,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 @cache
 def _times(event_type: type[Event]) -> tuple[str, ...]:
-    """Names of the fields that hold a time."""
+    """Names of the datetime fields."""
     types = get_type_hints(event_type)
     return tuple(name for name in event_type.__struct_fields__ if datetime in (types[name], *get_args(types[name])))

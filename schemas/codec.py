@@ -1,4 +1,4 @@
-"""Decoding at the door: bytes to a validated event, or a reason why not."""
+"""Encoding events, and decoding and validating messages."""
 
 from functools import cache
 from typing import Any, TypeVar, get_args
@@ -11,7 +11,7 @@ from leap.schemas.events import Event
 MAX_MESSAGE_BYTES = 1_048_576
 MAX_DECODED_BYTES = 2 * MAX_MESSAGE_BYTES
 MAX_UNKNOWN_FIELDS = 256
-MAX_UNKNOWN_DEPTH = 32  # far below what the encoder can nest, wherever in the stack it is called
+MAX_UNKNOWN_DEPTH = 32  # far below the encoder's own nesting limit, at any stack depth
 
 E = TypeVar("E", bound=Event)
 
@@ -19,16 +19,16 @@ _encoder = msgspec.json.Encoder()
 
 
 class Rejected(ValueError):
-    """A message that cannot be used; the text says what was wrong and where in it."""
+    """An invalid message; the text says what is wrong and where."""
 
 
 def encode(event: Event) -> bytes:
-    """JSON bytes of an event, marked with the version of its schema.
+    """Encode an event as JSON, with its schema version.
 
     Raises
     ------
     ValueError
-        If the event is larger than what is read back (2 MiB).
+        If the result exceeds the limit for decoding (2 MiB).
     """
     if event.schema_version != event.VERSION:
         event = msgspec.structs.replace(event, schema_version=event.VERSION)
@@ -39,21 +39,21 @@ def encode(event: Event) -> bytes:
 
 
 def decode(value: bytes | None, event_type: type[E], limit: int = MAX_MESSAGE_BYTES) -> E:
-    """Validate one message.
+    """Decode and validate a message.
 
     Parameters
     ----------
     value
-        The message as it stood on the topic.
+        The message value.
     event_type
-        What the topic carries.
+        Event type of the topic.
     limit
-        Largest length taken, in bytes.
+        Maximum length in bytes.
 
     Raises
     ------
     Rejected
-        Whatever is wrong with it.
+        If the message is not valid.
 
     Examples
     --------
@@ -72,22 +72,22 @@ def decode(value: bytes | None, event_type: type[E], limit: int = MAX_MESSAGE_BY
         if not _has_unknown(event):
             return event
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass  # it has fields that are new to us, or something is wrong with it
+        pass  # it has unknown fields, or is invalid
     return decode_open(value, event_type)
 
 
 def decode_open(value: bytes, event_type: type[E]) -> E:
-    """Decode in three steps, whatever fields there are; `decode` does it in one where all are known.
+    """Decode in three steps, with unknown fields; `decode` has a fast path without them.
 
     Raises
     ------
     Rejected
-        Whatever is wrong with it.
+        If the message is not valid.
     """
     try:
         fields = msgspec.json.decode(value)
         if not isinstance(fields, dict):
-            raise Rejected(f"a JSON object is expected, not {type(fields).__name__}")
+            raise Rejected(f"expected a JSON object, got {type(fields).__name__}")
         _set_aside_unknown(fields, event_type)
         return msgspec.convert(fields, event_type)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -102,49 +102,49 @@ def _decoder(event_type: type[E]) -> msgspec.json.Decoder[E]:
 
 
 def _has_unknown(struct: Struct) -> bool:
-    """Whether it says of itself that fields are unknown: of those the limits are still to be checked."""
+    """Whether the message carries an `unknown` map, whose limits the fast path does not check."""
     if getattr(struct, "unknown", None):
         return True
     for name in _shape(type(struct))[1]:
         part = getattr(struct, name)
-        if isinstance(part, Struct) and _has_unknown(part):  # what stands in a list has no room for them
+        if isinstance(part, Struct) and _has_unknown(part):  # structs in lists have no `unknown` field
             return True
     return False
 
 
 def _set_aside_unknown(fields: dict[str, Any], struct: type[Struct]) -> None:
-    """Move the fields that `struct` does not have under ``unknown``, or drop them where it has none."""
+    """Move fields that `struct` does not have to ``unknown``, or drop them if it has no such field."""
     known, inner = _shape(struct)
     for name, inner_struct in inner.items():
         part = fields.get(name)
-        for one in part if isinstance(part, list) else (part,):
-            if isinstance(one, dict):
-                _set_aside_unknown(one, inner_struct)
-    strange = fields.keys() - known
-    if not strange and "unknown" not in fields:
+        for item in part if isinstance(part, list) else (part,):
+            if isinstance(item, dict):
+                _set_aside_unknown(item, inner_struct)
+    new = fields.keys() - known
+    if not new and "unknown" not in fields:
         return
-    kept = fields.setdefault("unknown", {}) if "unknown" in known else {}
-    if not isinstance(kept, dict):
+    unknown = fields.setdefault("unknown", {}) if "unknown" in known else {}
+    if not isinstance(unknown, dict):
         raise Rejected("Expected `object` - at `$.unknown`")
-    for name in strange:
-        kept[name] = fields.pop(name)
-    if len(kept) > MAX_UNKNOWN_FIELDS:
-        raise Rejected(f"{len(kept)} unknown fields, over the limit of {MAX_UNKNOWN_FIELDS}")
-    if _deeper_than(MAX_UNKNOWN_DEPTH, kept):
+    for name in new:
+        unknown[name] = fields.pop(name)
+    if len(unknown) > MAX_UNKNOWN_FIELDS:
+        raise Rejected(f"{len(unknown)} unknown fields, over the limit of {MAX_UNKNOWN_FIELDS}")
+    if _deeper_than(MAX_UNKNOWN_DEPTH, unknown):
         raise Rejected(f"unknown fields are nested deeper than {MAX_UNKNOWN_DEPTH}")
 
 
 @cache
 def _shape(struct: type[Struct]) -> tuple[frozenset[str], dict[str, type[Struct]]]:
-    """Names of a struct's fields, and those of them that hold another struct or a list of them."""
+    """Names of a struct's fields, and the struct types of nested fields, also within lists."""
     inner = {field.name: _struct_in(field.type) for field in msgspec.structs.fields(struct)}
-    return frozenset(inner), {name: found for name, found in inner.items() if found is not None}
+    return frozenset(inner), {name: struct_type for name, struct_type in inner.items() if struct_type is not None}
 
 
 def _struct_in(annotation: Any) -> type[Struct] | None:
     if isinstance(annotation, type) and issubclass(annotation, Struct):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _struct_in(part)) is not None), None)
+    return next((struct_type for part in get_args(annotation) if (struct_type := _struct_in(part)) is not None), None)
 
 
 def _deeper_than(limit: int, value: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Every event that crosses Kafka, one struct each.
+"""All Kafka events, one struct each.
 
 Times are UTC. Throughput is in samples/s, prices in USD per accelerator-hour. Unknown fields are
 collected in ``unknown`` by :mod:`leap.schemas.codec`, so that a newer launcher does not break an older worker.
@@ -47,27 +47,27 @@ class JobSubmitted(Event, frozen=True, kw_only=True, omit_defaults=True):
     Attributes
     ----------
     attempt_id
-        Unique to this attempt: a retry of the same job is another attempt.
+        Unique id of the attempt; a retry of the same job is another attempt.
     job_name
-        As the user wrote it; its family is derived from it.
+        Name given by the user, from which the family is derived.
     model_type
-        Kind of model, for example ``llama2_70b_lora``.
+        Type of model, for example ``llama2_70b_lora``.
     submitted_at
-        When the launcher asked.
+        Time of submission.
     config
-        What it will run.
+        Launch configuration.
     candidates
         Hardware types that the attempt may use.
     model
-        Operators of the model, where the launcher can describe them.
+        Operators of the model, if the launcher can describe them.
     pinned
-        The user's own choice of hardware type: recorded, never overruled.
+        Hardware type chosen by the user: recorded, never overridden.
     objective
-        How to rank; the service's default when absent.
+        Ranking objective; the service's default if absent.
     samples
-        What the job will train on, for ``cheapest_by_deadline``.
+        Number of samples to train on, for ``cheapest_by_deadline``.
     deadline
-        When it must have finished, for ``cheapest_by_deadline``.
+        Latest time to finish, for ``cheapest_by_deadline``.
     """
 
     attempt_id: Name
@@ -89,15 +89,15 @@ class JobAllocated(Event, frozen=True, kw_only=True, omit_defaults=True):
     Attributes
     ----------
     attempt_id
-        That of the submission.
+        As in the submission.
     hardware_type
-        What it got, by its name in the catalog.
+        Allocated hardware type, by its name in the catalog.
     hosts
-        Machines that it got.
+        Number of hosts.
     accelerators
-        Accelerators over all hosts.
+        Number of accelerators over all hosts.
     allocated_at
-        When it got them.
+        Time of the allocation.
     """
 
     attempt_id: Name
@@ -113,17 +113,17 @@ class JobCompleted(Event, frozen=True, kw_only=True, omit_defaults=True):
     Attributes
     ----------
     attempt_id
-        That of the submission.
+        As in the submission.
     job_name, model_type
         As in the submission, so that statistics need no join.
     hardware_type
-        What it ran on, by its name in the catalog.
+        Hardware type that it ran on, by its name in the catalog.
     started_at, finished_at
-        When training began and ended.
+        Start and end of training.
     status
         Leap learns from ``succeeded`` only.
     accelerator_hours
-        Hours times accelerators that the attempt held.
+        Duration in hours times number of accelerators.
     measurements
         Prediction target to measured value; ``throughput`` in samples/s is the first target.
 
@@ -155,25 +155,25 @@ class PreferenceList(Event, frozen=True, kw_only=True, omit_defaults=True):
     Attributes
     ----------
     attempt_id, model_type, pinned, candidates
-        Those of the submission.
+        As in the submission.
     family
         Family of its job name.
     ranked
-        Hardware types to use, best first.
+        Hardware types in order of preference, best first.
     excluded
-        Hardware types not to use, each with its reason.
+        Hardware types that are not ranked, each with a reason.
     no_opinion
-        Why `ranked` is empty; none when it is not.
+        Why `ranked` is empty; null if it is not.
     objective
-        What `ranked` is sorted by.
+        Objective that `ranked` is sorted by.
     artifact
-        Version of the artifact that ranked.
+        Version of the artifact used.
     served_history
         History feature to its values, one per candidate in the order of `candidates`; null is missing.
     shadow
-        Decided and recorded, not to be acted on.
+        Recorded only, not to be acted on.
     decided_at
-        When it was ranked.
+        Time of the ranking.
     """
 
     attempt_id: Name
@@ -197,7 +197,7 @@ class JobAttempt(Event, frozen=True, kw_only=True, omit_defaults=True):
     Attributes
     ----------
     attempt_id
-        That of the three events.
+        Id of the attempt.
     family
         Family of the job name.
     submitted
@@ -205,17 +205,17 @@ class JobAttempt(Event, frozen=True, kw_only=True, omit_defaults=True):
     completed
         The completion.
     allocated
-        The allocation, where a scheduler reported one.
+        The allocation, if the scheduler reported it.
     architecture
-        Summary values of the model definition, where one was given.
+        Summary values of the model definition, if there is one.
     hardware
-        Specification in force of the hardware type that it ran on, where the catalog has it.
+        Specification of the hardware type that it ran on, if in the catalog.
     predicted
-        Throughput predicted at launch for that hardware type, samples/s, if it was.
+        Throughput predicted at launch for that hardware type, samples/s, if any.
     artifact
         Version of the artifact that predicted it.
     served_history
-        History feature to the value that was served for that hardware type; null is missing.
+        History feature to the value served for that hardware type; null is missing.
     """
 
     attempt_id: Name
@@ -231,22 +231,22 @@ class JobAttempt(Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ArtifactPublished(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """A night wrote an artifact. Key: target.
+    """A training run published an artifact. Key: target.
 
     Attributes
     ----------
     target
-        Prediction target that it is for.
+        Prediction target.
     artifact
-        Its version.
+        Version of the artifact.
     promoted
-        Whether production moved to it.
+        Whether it was promoted to production.
     reason
-        Why it did or did not.
+        Reason for the decision.
     metrics
         Metric to its value on the held-out day.
     published_at
-        When it was decided.
+        Time of the decision.
     """
 
     target: Name
@@ -258,20 +258,20 @@ class ArtifactPublished(Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DeadLetter(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """A message that could not be used, whole. Key: that of the message.
+    """An invalid message with its original bytes. Key: that of the message.
 
     Attributes
     ----------
     topic, partition, offset
-        Where it stood.
+        Position of the message.
     value, key
-        The original bytes (base64 on the wire); none for a message without them.
+        The original bytes (base64 in JSON); null if the message had none.
     reason
-        What was wrong with it, and where in it.
+        What is wrong, and where in the message.
     worker
-        Who rejected it.
+        Worker that rejected it.
     rejected_at
-        When.
+        Time of the rejection.
     """
 
     topic: Name

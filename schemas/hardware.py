@@ -1,8 +1,8 @@
-"""The hardware catalog: what is known about each accelerator before anything has run on it.
+"""The hardware catalog: specifications and prices of accelerators.
 
-The predictor ranks hardware that has never run from these figures alone, and placement divides by these
-prices, so a wrong entry is worse than a missing one: every figure is range-checked when it is read, and
-one that was not checked against a fetched source is listed in ``unverified``.
+Hardware without any runs is ranked by these figures alone, and costs are computed from these prices, so a wrong entry
+is worse than a missing one: every figure is range-checked on load, and figures not verified against a source are listed
+in ``unverified``.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ SPECIFICATIONS: tuple[str, ...] = (
     "clock_mhz",
 )
 
-# Wide enough for a decade of new parts, narrow enough that FLOPS for TFLOPS or MB for GB is refused.
+# Wide enough for a decade of new hardware, narrow enough to reject FLOPS for TFLOPS or MB for GB.
 _RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("fp32_tflops", "tf32_tflops", "fp16_tflops", "bf16_tflops", "fp8_tflops"), (0.01, 1e5)),
     "memory_gb": (0.1, 1e4),
@@ -56,7 +56,7 @@ class CatalogError(ValueError):
 
 
 class Hardware(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """One hardware type. A specification is None where it does not apply or is not known.
+    """One hardware type. A specification is None if it does not apply or is unknown.
 
     Parameters
     ----------
@@ -75,14 +75,14 @@ class Hardware(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     price_per_hour
         USD per accelerator-hour. Hardware without a price is never ranked.
     premium
-        Scarce; placement keeps it only where it earns its price.
+        Scarce; ranked only where it is cost-efficient.
     unverified
-        Fields taken from general knowledge rather than from a fetched source.
+        Fields from general knowledge rather than from a source.
 
     Raises
     ------
     ValueError
-        If a figure is not finite or lies outside its sane range, or a price lacks its source or date.
+        If a figure is not finite or out of range, or a price lacks its source or date.
     """
 
     name: str
@@ -110,7 +110,7 @@ class Hardware(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         for field in ("name", "vendor"):
             text = getattr(self, field)
             if not 0 < len(text) <= MAX_NAME or not text.isprintable() or text != text.strip():
-                raise ValueError(f"field `{field}`: write 1 to {MAX_NAME} printable characters, got {text!r:.60}")
+                raise ValueError(f"field `{field}`: expected 1 to {MAX_NAME} printable characters, got {text!r:.60}")
         for field, (low, high) in _RANGES.items():
             value = getattr(self, field)
             if value is not None and not (math.isfinite(value) and low <= value <= high):
@@ -119,7 +119,7 @@ class Hardware(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                     "or leave the field out where it does not apply"
                 )
         if self.price_per_hour is not None and not (self.price_source and self.price_date):
-            raise ValueError("field `price_per_hour`: say where it is from and of when (price_source, price_date)")
+            raise ValueError("field `price_per_hour`: add its source and date (price_source, price_date)")
         for field in self.unverified:
             if field not in _RANGES:
                 raise ValueError(f"field `unverified`: {field!r:.60} is not a figure; name one of {', '.join(_RANGES)}")
@@ -144,10 +144,10 @@ class Catalog(Mapping[str, Hardware]):
         by_name: dict[str, Hardware] = {}
         for entry in entries:
             if entry.name in by_name:
-                raise CatalogError(f"entry {entry.name!r} is there twice; remove one")
+                raise CatalogError(f"entry {entry.name!r} is duplicated; remove one")
             by_name[entry.name] = entry
         if len(by_name) > MAX_ENTRIES:
-            raise CatalogError(f"{len(by_name)} entries, more than {MAX_ENTRIES}; keep the types that you run")
+            raise CatalogError(f"{len(by_name)} entries, more than {MAX_ENTRIES}; remove types that you do not use")
         self._by_name = {name: by_name[name] for name in sorted(by_name)}
 
     def __getitem__(self, name: str) -> Hardware:
@@ -170,7 +170,7 @@ class Catalog(Mapping[str, Hardware]):
 
     @classmethod
     def from_json(cls, data: bytes, source: str = "catalog") -> Self:
-        """Read what `to_json` wrote; `source` names its place in errors.
+        """Read the output of `to_json`; `source` names its origin in errors.
 
         Raises
         ------
@@ -181,7 +181,7 @@ class Catalog(Mapping[str, Hardware]):
         try:
             return cls._from_entries(msgspec.json.decode(data), source)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise CatalogError(f"{source}: not JSON ({error}); take it again from where it was published") from error
+            raise CatalogError(f"{source}: not JSON ({error}); fetch it again") from error
 
     @classmethod
     def _from_entries(cls, entries: Any, source: str) -> Self:
@@ -194,7 +194,7 @@ class Catalog(Mapping[str, Hardware]):
 
 
 def load_catalog(path: Path | None = None) -> Catalog:
-    """Read and check a catalog file (YAML), by default the one that comes with Leap.
+    """Read and validate a catalog file (YAML), by default the built-in one.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a launcher knows when it submits a job: its configuration and, optionally, its model."""
+"""Launch configuration and, optionally, the model definition of a submission."""
 
 from typing import Annotated, Any
 
@@ -27,9 +27,9 @@ class LaunchConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     Attributes
     ----------
     num_trainers
-        Hosts that the attempt trains on.
+        Number of hosts.
     accelerators_per_trainer
-        Accelerators of each host.
+        Accelerators per host.
     batch_size
         Samples per optimizer step and trainer.
     data_readers
@@ -37,7 +37,7 @@ class LaunchConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     precision, optimizer, sharding
         As the launcher names it, for example ``bf16``, ``adamw``, ``zero3``.
     sequence_length
-        Tokens per sample, for models that have them.
+        Tokens per sample, for sequence models.
     gradient_accumulation
         Micro-batches per optimizer step.
     activation_checkpointing
@@ -45,9 +45,9 @@ class LaunchConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     data_parallel, tensor_parallel, pipeline_parallel, expert_parallel
         Size of the parallel group.
     extra
-        Free numbers and strings that a fleet wants Leap to know.
+        Additional numbers and strings, specific to a fleet.
     unknown
-        Fields that a newer launcher sent and this version does not know: kept, never fatal.
+        Fields of a newer launcher that this version does not know; preserved, never an error.
     """
 
     num_trainers: Count
@@ -79,19 +79,19 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     Attributes
     ----------
     kind
-        What it computes: ``matmul``, ``conv``, ``embedding``, ``attention``, ``norm``, ...
+        Kind of operation: ``matmul``, ``conv``, ``embedding``, ``attention``, ``norm``, ...
     name
-        What the framework calls it.
+        Name in the framework.
     shape
-        Output shape without the batch dimension; -1 where it varies.
+        Output shape without the batch dimension; -1 for variable sizes.
     parameters
-        Trainable values.
+        Number of trainable parameters.
     flops
         Floating point operations of the forward pass.
     bytes
         Bytes read and written by the forward pass.
     attributes
-        Numbers that the kind has, for example ``heads``, ``head_dim``, ``rows``, ``dim``, ``kernel``.
+        Attributes of the kind, for example ``heads``, ``head_dim``, ``rows``, ``dim``, ``kernel``.
     """
 
     kind: Name
@@ -113,14 +113,14 @@ class ModelDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     edges
         Pairs of positions in `operators`: data flow from the first to the second.
     precision
-        Of the parameters, for example ``bf16``.
+        Precision of the parameters, for example ``bf16``.
     name
-        What the framework calls the model.
+        Name of the model in the framework.
 
     Raises
     ------
     ValueError
-        If an edge names an operator that is not there.
+        If an edge refers to an operator that does not exist.
     """
 
     operators: Annotated[tuple[Operator, ...], Meta(min_length=1, max_length=MAX_OPERATORS)]
@@ -132,4 +132,4 @@ class ModelDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         count = len(self.operators)
         for source, target in self.edges:
             if source >= count or target >= count:
-                raise ValueError(f"edge [{source}, {target}] names an operator beyond the {count} given")
+                raise ValueError(f"edge [{source}, {target}] refers to an operator beyond the {count} given")

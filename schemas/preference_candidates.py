@@ -1,4 +1,4 @@
-"""What a preference list says of one hardware type."""
+"""Entries of a preference list."""
 
 from typing import Annotated, Literal
 
@@ -17,23 +17,23 @@ class RankedCandidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     Attributes
     ----------
     hardware_type
-        By its name in the catalog.
+        Name in the catalog.
     throughput
         Predicted samples/s.
     lower, upper
-        Ends of its calibrated interval.
+        Bounds of the calibrated interval.
     cost_per_hour
         USD per hour of the whole attempt.
     throughput_per_cost
         throughput / cost_per_hour.
     score
-        What the list is sorted by: throughput / cost_per_hour unless the objective says otherwise.
+        Sort key of the list: throughput / cost_per_hour unless the objective says otherwise.
     basis
-        What the prediction rests on.
+        What the prediction is based on.
     observations
-        Finished attempts that the basis rests on.
+        Number of finished attempts that it is based on.
     outside
-        What of this candidate lies outside what was trained on, if anything.
+        Inputs of this candidate not seen in training.
     """
 
     hardware_type: Name
@@ -54,7 +54,7 @@ class ExcludedCandidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     Attributes
     ----------
     hardware_type
-        By its name in the catalog, or as the launcher wrote it where the catalog lacks it.
+        Name in the catalog, or as the launcher wrote it if not in the catalog.
     reason
         Why it is not ranked.
     throughput

@@ -1,4 +1,4 @@
-"""YAML that somebody else wrote: plain data of bounded size and depth, or an error that says where."""
+"""Safe YAML parsing: plain data of bounded size and depth."""
 
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,11 @@ MAX_DEPTH = 64
 
 
 class YamlError(ValueError):
-    """A text that is not taken; the message says what in it, and where."""
+    """Invalid YAML; the message says what is wrong, and where."""
 
 
 class _Plain(yaml.SafeLoader):
-    """Without aliases, by which a few lines stand for gigabytes, and without endless nesting."""
+    """Rejects aliases, by which a few lines can expand to gigabytes, and deep nesting."""
 
     depth = 0
 
@@ -64,5 +64,5 @@ def parse_yaml(data: bytes) -> Any:
         return yaml.load(data.decode("utf-8"), Loader=_Plain)
     except YamlError:
         raise
-    except Exception as error:  # beside YAMLError, whatever dates, numbers and tags that are none end in
+    except Exception as error:  # besides YAMLError, exceptions of the constructors for dates, numbers and tags
         raise YamlError(f"not YAML in UTF-8: {error}") from error

@@ -1,4 +1,4 @@
-"""Topics, one YAML file each under ``schemas/topics``."""
+"""Topic declarations, one YAML file each under ``schemas/topics``."""
 
 from functools import cache
 from pathlib import Path
@@ -16,18 +16,18 @@ DAY_MS = 86_400_000
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A topic as declared: what it carries, who writes and reads it, and how it is created.
+    """Declaration of a topic: its event, producers, consumers and broker configuration.
 
     Attributes
     ----------
     event
         Name of the struct in :mod:`leap.schemas.events`.
     key
-        What producers put in the key. It only spreads and orders; correctness never depends on it.
+        Content of the message key. It only determines the partition; correctness does not depend on it.
     retention_days
-        Days that messages are kept; ignored by a topic that is compacted only.
+        Retention in days; not used with compaction alone.
     max_message_bytes
-        Largest message that the broker takes.
+        Maximum message size on the broker.
     """
 
     name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,127}$")]
@@ -45,16 +45,16 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def retention_ms(self) -> int:
-        """Retention in milliseconds, as brokers want it."""
+        """Retention in milliseconds."""
         return self.retention_days * DAY_MS
 
     @property
     def event_type(self) -> type[Event]:
-        """The struct that the topic carries."""
-        found = getattr(events, self.event, None)
-        if not (isinstance(found, type) and issubclass(found, Event) and found is not Event):
+        """Event type of the topic."""
+        event_type = getattr(events, self.event, None)
+        if not (isinstance(event_type, type) and issubclass(event_type, Event) and event_type is not Event):
             raise ValueError(f"{self.event} is not an event of leap.schemas.events")
-        return found
+        return event_type
 
 
 @cache
@@ -78,7 +78,7 @@ def load_topics(folder: Path = FOLDER) -> dict[str, Topic]:
             if topic.version != topic.event_type.VERSION:
                 raise ValueError(f"version {topic.version}, but {topic.event} is {topic.event_type.VERSION}")
             if topic.name != path.stem:
-                raise ValueError(f"is named {topic.name}; file and topic must have one name")
+                raise ValueError(f"is named {topic.name}; file and topic must have the same name")
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
         topics[topic.name] = topic

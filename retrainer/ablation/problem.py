@@ -27,6 +27,7 @@ from leap.schemas.hardware import Catalog, load_catalog
 from leap.schemas.launch import ModelDefinition
 from leap.streams.backfill.sender import read_table
 from leap.streams.simulator.ceilings import Known
+from leap.streams.simulator.events import attempt_columns
 from leap.streams.simulator.events import joined as joined_rows
 from leap.streams.simulator.fleet import Fleet, FleetConfig
 
@@ -124,7 +125,7 @@ class FleetSource(msgspec.Struct, frozen=True, tag="fleet"):
                 noise_free = fleet.expected(batch, rows, batch.hardware[rows]) * np.exp(fleet.today(batch)[rows])
                 ceilings = {"noise": np.log(noise_free), "reachable": np.log(known.reachable(batch, rows))}
             known.learn(batch, rows)
-            parts.append(pd.DataFrame(batch.attempts()))
+            parts.append(pd.DataFrame(attempt_columns(batch)))
         start = fleet.midnight(self.days) // 1000 // int(SECONDS_PER_DAY)
         models = dict(zip(fleet.types.names, fleet.types.definitions, strict=True))
         table = normalise(pd.concat(parts, ignore_index=True))

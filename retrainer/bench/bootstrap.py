@@ -18,8 +18,9 @@ from leap.retrainer.bootstrap import candidates
 from leap.retrainer.dataset.feature_table import normalise
 from leap.retrainer.evaluation.backtest import rows_of_table
 from leap.schemas.events import THROUGHPUT
-from leap.streams.simulator.events import joined
-from leap.streams.simulator.fleet import DayBatch, Fleet, FleetConfig
+from leap.streams.simulator.day_batch import DayBatch
+from leap.streams.simulator.events import attempt_columns, joined
+from leap.streams.simulator.fleet import Fleet, FleetConfig
 
 DAYS = 10
 HARDWARE = ("MI300X", "H100-SXM-80GB", "TPU-v5e", "Gaudi2")
@@ -55,14 +56,14 @@ class _Hidden:
         self._hardware, self._evening = hardware, fleet.midnight(DAYS) / 1000 - 3600
         self._place, self._table = fleet.hardware.index(hardware), HardwareTable(fleet.catalog)
         batches = [fleet.day(day) for day in range(DAYS)]
-        rows = normalise(pd.concat([pd.DataFrame(batch.attempts()) for batch in batches], ignore_index=True))
+        rows = normalise(pd.concat([pd.DataFrame(attempt_columns(batch)) for batch in batches], ignore_index=True))
         self._past = rows[rows["hardware_type"] != hardware].reset_index(drop=True)
-        self._truth = {name: value for batch in batches for name, value in self._true(batch).items()}
+        self._truth = {name: value for batch in batches for name, value in self._true(fleet, batch).items()}
         families = candidates(self._past, self._table, int(self._table.index([hardware])[0]), THROUGHPUT)
         self._families = families[families["attempt_id"].isin(self._truth)].reset_index(drop=True)
         day = fleet.day(DAYS)
-        asked = pd.DataFrame(day.attempts()).assign(hardware_type=hardware, measured_throughput=np.nan)
-        asked["measured_throughput"] = asked["attempt_id"].map(self._true(day))
+        asked = pd.DataFrame(attempt_columns(day)).assign(hardware_type=hardware, measured_throughput=np.nan)
+        asked["measured_throughput"] = asked["attempt_id"].map(self._true(fleet, day))
         self._asked, self._asked_y = rows_of_table(normalise(asked))
         self._recipe = StructuredRecipe(self._table, EXTRAS).fit(*rows_of_table(self._past))
 
@@ -98,8 +99,8 @@ class _Hidden:
         assert scores is not None
         return scores.w20, scores.mdape
 
-    def _true(self, batch: DayBatch) -> dict[str, float]:
+    def _true(self, fleet: Fleet, batch: DayBatch) -> dict[str, float]:
         """Attempt id to noise-free samples/s on the new type, of the attempts that may use it."""
-        values = batch.fleet.truth(batch)[joined(batch), self._place]
-        ids = batch.attempts()["attempt_id"]
+        values = fleet.truth(batch)[joined(batch), self._place]
+        ids = attempt_columns(batch)["attempt_id"]
         return {name: value for name, value in zip(ids, values.tolist(), strict=True) if not np.isnan(value)}

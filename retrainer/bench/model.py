@@ -22,6 +22,7 @@ from leap.retrainer.dataset.training_set import build_training_set, imputed_of, 
 from leap.retrainer.night.recipes import RECIPES, Trees
 from leap.schemas.events import THROUGHPUT, JobSubmitted
 from leap.schemas.hardware import Catalog
+from leap.streams.simulator.events import attempt_columns, day_events
 from leap.streams.simulator.fleet import Fleet, FleetConfig
 
 DAYS = 12
@@ -60,7 +61,7 @@ class Trained:
 def train(recipe: str, folder: Path) -> Trained:
     """Train on some days of a fleet and put the artifact into production under `folder`."""
     fleet = Fleet(FleetConfig(days=DAYS, attempts_per_day=ATTEMPTS_A_DAY))
-    rows = normalise(pd.concat([pd.DataFrame(fleet.day(day).attempts()) for day in range(DAYS - 1)]))
+    rows = normalise(pd.concat([pd.DataFrame(attempt_columns(fleet.day(day))) for day in range(DAYS - 1)]))
     statistics = PointInTimeStatistics(rows, log_target(rows, THROUGHPUT))
     data = build_training_set(rows, HardwareTable(fleet.catalog), statistics, THROUGHPUT)
     vocabulary, imputed = vocabulary_of(data), imputed_of(data)
@@ -105,7 +106,7 @@ def train(recipe: str, folder: Path) -> Trained:
 def submissions(fleet: Fleet) -> list[JobSubmitted]:
     """The submissions of the fleet's last day, each asking for the same 20 hardware types."""
     types = _twenty(fleet.catalog, fleet.hardware)
-    events = (event for _, _, event in fleet.day(fleet.config.days - 1).events())
+    events = (event for _, _, event in day_events(fleet.day(fleet.config.days - 1)))
     return [msgspec.structs.replace(event, candidates=types) for event in events if isinstance(event, JobSubmitted)]
 
 

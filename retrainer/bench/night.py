@@ -34,7 +34,7 @@ from leap.streams.history.updates import Key, Observation
 from leap.streams.redis_store.client import connect
 from leap.streams.runtime.logs import configure
 from leap.streams.runtime.settings import Settings
-from leap.streams.simulator.events import arrivals, attempt_ids
+from leap.streams.simulator.events import arrivals, attempt_columns, attempt_ids
 from leap.streams.simulator.fleet import Fleet, FleetConfig
 
 DAYS = 30
@@ -93,7 +93,7 @@ def bench(settings: Settings, rows: int, recipes: tuple[str, ...], jobs: int, fo
     store = HistoryStore(connect(settings.redis_url), settings.redis_prefix)
     applied = 0
     for day in range(DAYS):
-        table = normalise(pd.DataFrame(fleet.day(day).attempts()))
+        table = normalise(pd.DataFrame(attempt_columns(fleet.day(day))))
         partitions.merge(table)
         applied = _apply(store, _of_rows(table), applied)
     families = _fill(store, applied)

@@ -14,6 +14,7 @@ from leap.retrainer.dataset.feature_table import normalise
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.night.pipeline import Night
 from leap.retrainer.night.plan import Plan, Report
+from leap.streams.simulator.events import attempt_columns
 from leap.streams.simulator.fleet import Fleet, FleetConfig
 
 WINDOW_DAYS = 30
@@ -56,11 +57,11 @@ def walk(
     first = fleet.config.start + timedelta(days=WINDOW_DAYS)
     partitions, store = Partitions(folder / "partitions"), LocalStore(folder / "artifacts")
     for day in range(WINDOW_DAYS - 1):
-        partitions.merge(normalise(pd.DataFrame(fleet.day(day).attempts())))
+        partitions.merge(normalise(pd.DataFrame(attempt_columns(fleet.day(day)))))
     nights = []
     for number in range(count):
         begun = time.monotonic()
-        partitions.merge(normalise(pd.DataFrame(fleet.day(WINDOW_DAYS - 1 + number).attempts())))
+        partitions.merge(normalise(pd.DataFrame(attempt_columns(fleet.day(WINDOW_DAYS - 1 + number)))))
         night = Night(partitions, store, fleet.catalog)
         report = night.run(Plan(night=first + timedelta(days=number), recipes=recipes, window_days=WINDOW_DAYS))
         nights.append(_brief(report, time.monotonic() - begun))

@@ -25,8 +25,9 @@ from leap.retrainer.night.plan import Plan
 from leap.retrainer.savings.estimate import Saving, saving
 from leap.schemas.events import THROUGHPUT
 from leap.streams.simulator import constants as calibration
-from leap.streams.simulator.events import attempt_ids, joined
-from leap.streams.simulator.fleet import DayBatch, Fleet, FleetConfig
+from leap.streams.simulator.day_batch import DayBatch
+from leap.streams.simulator.events import attempt_columns, attempt_ids, joined
+from leap.streams.simulator.fleet import Fleet, FleetConfig
 from leap.streams.simulator.scheduler import allocate
 
 LEARN, SHADOW, ROUTED = 12, 5, 5
@@ -121,7 +122,7 @@ def _predicted(fleet: Fleet, artifact: Artifact, rows: pd.DataFrame) -> Floats:
 
 
 def _rows(batch: DayBatch) -> pd.DataFrame:
-    rows = normalise(pd.DataFrame(batch.attempts()))
+    rows = normalise(pd.DataFrame(attempt_columns(batch)))
     return rows.assign(measured=rows[f"measured_{THROUGHPUT}"])
 
 
@@ -176,4 +177,4 @@ def _all_attempts(batch: DayBatch) -> dict[str, object]:
     """Rows of all attempts, also of those that fail: they take room."""
     good = replace(batch, run=np.full_like(batch.run, 0.5))
     assert len(attempt_ids(good)) == int(joined(good).sum())
-    return good.attempts()
+    return attempt_columns(good)

@@ -25,7 +25,7 @@ from leap.streams.joining.attempt import Part, join_parts, merge_part, to_part
 from leap.streams.joining.part_store import PartStore
 from leap.streams.redis_store.client import Client, connect
 from leap.streams.runtime.settings import Settings
-from leap.streams.simulator.events import arrivals
+from leap.streams.simulator.events import arrivals, attempt_columns
 from leap.streams.simulator.fleet import Fleet, FleetConfig
 
 #: Messages that a producer packs into one compressed batch while it waits 5 ms, at a few thousand a second.
@@ -86,7 +86,7 @@ def bench(settings: Settings, trained: Trained, families: int, folder: Path) -> 
     waiting.add(open_attempts)
     used.append(_used(client))
     partitions = Partitions(folder / "partitions")
-    rows = normalise(pd.DataFrame(fleet.day(0).attempts()))
+    rows = normalise(pd.DataFrame(attempt_columns(fleet.day(0))))
     partitions.merge(rows)
     version = trained.store.folder(THROUGHPUT, trained.store.versions(THROUGHPUT)[-1])
     return Sizes(

@@ -14,12 +14,13 @@ from leap.retrainer.storage.files import Files
 from leap.schemas.codec import MAX_DECODED_BYTES, Rejected, decode, encode
 from leap.schemas.events import ArtifactPublished, JobAttempt
 from leap.schemas.topics import ARTIFACTS, ATTEMPTS
-from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.consumer.dead_letters import DeadLetters
 from leap.streams.history.backup import pack
 from leap.streams.history.store import HistoryStore
 from leap.streams.history.updates import Key
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.redis_store.client import connect
 from leap.streams.runtime.settings import Settings
 

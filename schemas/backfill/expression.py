@@ -1,4 +1,4 @@
-"""Arithmetic over columns, written by a user: parsed, never evaluated as Python."""
+"""User-defined arithmetic over columns; parsed, never evaluated as Python."""
 
 import ast
 import math
@@ -18,12 +18,12 @@ _FUNCTIONS: dict[str, Callable[[float, float], float]] = {"min": min, "max": max
 
 
 class Expression:
-    """``+ - * /``, brackets, numbers, column names, and ``min(a, b)`` and ``max(a, b)``.
+    """``+ - * /``, parentheses, numbers, column names, ``min(a, b)`` and ``max(a, b)``.
 
     Raises
     ------
     ValueError
-        If the text is anything else; the message says which part.
+        If the text contains anything else; the message says what.
 
     Examples
     --------
@@ -45,12 +45,12 @@ class Expression:
         columns: list[str] = []
         try:
             _check(self._root, columns, 0)
-        except RecursionError as error:  # of naming what is not taken
+        except RecursionError as error:  # raised by ast.unparse for the error message
             raise ValueError(f"an expression nested more than {MAX_DEPTH} deep") from error
         self.columns = tuple(dict.fromkeys(columns))
 
     def evaluate(self, row: Mapping[str, float]) -> float:
-        """Its value, with the columns taken from `row`.
+        """Evaluate with the columns of `row`.
 
         Raises
         ------

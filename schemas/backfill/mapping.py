@@ -1,6 +1,6 @@
-"""The mapping file of a backfill: which column of a table of past jobs is which field of the events.
+"""The mapping file of a backfill: maps the columns of a table of past jobs to the fields of events.
 
-A field is the name of a column, a number (taken as it is), or one of the forms of :class:`Source`::
+A field is a column name, a literal number, or a :class:`Source`::
 
     keep:
       - {column: status, equals: success}
@@ -33,7 +33,7 @@ from leap.schemas.safe_yaml import YamlError, read_yaml
 FOLDER = Path(__file__).parent.parent / "mappings"
 MAX_BYTES = 262_144
 
-#: A column that every table has: the number of the row, counted from 1 without the header.
+#: A built-in column: the row number, from 1 without the header.
 ROW_NUMBER = "row_number"
 
 _CONFIG_FIELDS = frozenset(LaunchConfig.__struct_fields__) - {"extra", "unknown"}
@@ -41,28 +41,28 @@ _FORMS = ("column", "constant", "template", "expression")
 
 
 class MappingError(ValueError):
-    """A mapping that cannot be used; the text names the file, the field and what to write instead."""
+    """An invalid mapping; the text names the file, the field and a remedy."""
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a value comes from: exactly one of the first four.
+    """Source of a value; exactly one of the first four.
 
     Attributes
     ----------
     column
         A column of the table, or a name under ``derived``.
     constant
-        The same for every row.
+        A literal value for every row.
     template
         Text with columns in braces: ``"{cluster}/{job_id}"``.
     expression
         Arithmetic over columns: see :class:`leap.schemas.backfill.expression.Expression`.
     values
-        Text as it stands in the table to what it means; other text stays.
+        Replacements for texts of the table; other texts are unchanged.
     scale
-        Multiplies a number: 1000 turns thousands into units.
+        Factor: 1000 converts thousands to units.
     default
-        Taken where a column that the value needs is missing.
+        Value if a required column is missing.
     """
 
     column: str | None = None
@@ -86,7 +86,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that the value is made of."""
+        """Columns that the value depends on."""
         if self.column is not None:
             return (self.column,)
         if self.template is not None:
@@ -100,16 +100,16 @@ Field = Source | str | int | float | bool
 
 
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A row is kept only where the column passes the one test that is given.
+    """A test on a column; rows that fail it are skipped. Exactly one test is given.
 
     Attributes
     ----------
     equals
-        The text, or one of the texts, of the column; upper and lower case are one.
+        The text, or one of the texts, of the column; case-insensitive.
     missing
         Whether the column must be missing (true) or present (false).
     positive
-        Whether the column must be a number above zero (true) or not one (false).
+        Whether the column must be a positive number (true) or not (false).
     """
 
     column: str
@@ -123,27 +123,27 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Declaration of a whole table.
+    """Mapping of a table.
 
     Attributes
     ----------
     keep
-        Conditions that a row must all meet; the others are left out without an error.
+        Conditions that a row must meet; other rows are skipped without an error.
     missing
         Texts that mean "no value".
     derived
-        Helper columns, computed in this order; each may use those before it.
+        Helper columns, computed in order; each may use the previous ones.
     submitted_at, started_at, finished_at, run_seconds
-        Times; `started_at` is `submitted_at` unless given. Exactly one of the last two.
+        Times; `started_at` defaults to `submitted_at`. Exactly one of the last two is given.
     time_format
-        ``iso`` (an offset is honoured, else UTC), ``seconds`` or ``milliseconds`` since 1970, or a
+        ``iso`` (UTC if there is no offset), ``seconds`` or ``milliseconds`` since 1970, or a
         `strptime` format such as ``%d/%m/%Y %H:%M``.
     config, extra
-        Fields of :class:`leap.schemas.launch.LaunchConfig`, and free ones. `batch_size` is that of one trainer.
+        Fields of :class:`leap.schemas.launch.LaunchConfig`, and additional ones. `batch_size` is per trainer.
     measurements
-        Prediction target to its value; ``throughput`` in samples/s is the first.
+        Prediction target to its source; ``throughput`` is in samples/s.
     candidates
-        Hardware types that the attempts could have used, besides the one that each ran on.
+        Hardware types that attempts could have used, besides the one that they ran on.
     """
 
     attempt_id: Field
@@ -170,16 +170,16 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             raise ValueError("give exactly one of finished_at, run_seconds")
         for name in ("num_trainers", "accelerators_per_trainer"):
             if name not in self.config:
-                raise ValueError(f"config needs {name}: a column, or a number where all jobs are alike")
-        if strange := self.config.keys() - _CONFIG_FIELDS:
+                raise ValueError(f"config needs {name}: a column, or a number if all jobs have the same")
+        if unknown := self.config.keys() - _CONFIG_FIELDS:
             raise ValueError(
-                f"config has no {', '.join(sorted(strange))}; move it under `extra`, "
+                f"config has no {', '.join(sorted(unknown))}; move it under `extra`, "
                 f"or use one of {', '.join(sorted(_CONFIG_FIELDS))}"
             )
 
 
 def load_mapping(name: str | Path) -> Mapping:
-    """Read a mapping file, or one that comes with Leap by its short name (``mlperf``, ``sia``).
+    """Read a mapping file, or a built-in one by name (``mlperf``, ``sia``).
 
     Raises
     ------

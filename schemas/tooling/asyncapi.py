@@ -1,4 +1,4 @@
-"""The AsyncAPI 3.0 document: who sends and receives what on which topic. No hosts, no secrets."""
+"""The AsyncAPI 3.0 document: producers, consumers and messages of each topic; no hosts, no secrets."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,8 +26,8 @@ def asyncapi(topics: Mapping[str, Topic], schema_paths: Mapping[str, str]) -> st
         "info": {
             "title": "Leap",
             "version": "1.0.0",
-            "description": "Events about training jobs. Every schema has a version of its own, "
-            "and unknown fields are to be let pass.",
+            "description": "Events about training jobs. Schemas are versioned individually, "
+            "and consumers must accept unknown fields.",
         },
         "defaultContentType": "application/json",
         "channels": {name: _channel(topic, schema_paths[name]) for name, topic in topics.items()},

@@ -1,4 +1,4 @@
-"""Is the contract in order: declared, generated, exemplified, and open to what was sent before?"""
+"""Checks of the contract: declarations, generated files, examples and backward compatibility."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,19 +19,19 @@ NEW_VERSION = (
 
 
 def check(root: Path = ROOT, baseline: Mapping[str, str] | None = None) -> list[str]:
-    """Look for everything that a reviewer should not have to look for.
+    """Run all checks.
 
     Parameters
     ----------
     root
         The repository.
     baseline
-        Schemas of an earlier commit, by path, that must not be broken; by default those that lie there.
+        Schemas of an earlier commit, by path, to stay compatible with; by default those in `root`.
 
     Returns
     -------
     list of str
-        One problem a line, each with its file and what to do; empty if all is well.
+        One line per problem, with its file and remedy; empty if there is none.
     """
     try:
         topics = load_topics(root / "schemas/topics")
@@ -51,7 +51,7 @@ def check(root: Path = ROOT, baseline: Mapping[str, str] | None = None) -> list[
 
 
 def _undeclared(root: Path, topics: Mapping[str, Topic]) -> Iterator[str]:
-    """Events that no topic carries, and files that look like declarations but are never read."""
+    """Events without a topic, and files that look like declarations but are not read."""
     carried = {topic.event for topic in topics.values()}
     for name, value in vars(events).items():
         is_event = isinstance(value, type) and issubclass(value, Event) and value is not Event
@@ -68,7 +68,7 @@ def _stale(root: Path, generated: Mapping[str, str]) -> Iterator[str]:
         if not path.exists():
             yield f"{name}: is missing; {REGENERATE}"
         elif path.read_text(encoding="utf-8") != text:
-            yield f"{name}: is not what the structs and declarations say; {REGENERATE}"
+            yield f"{name}: is out of date; {REGENERATE}"
 
 
 def _out_of_sequence(topics: Mapping[str, Topic], present: Mapping[str, str]) -> Iterator[str]:
@@ -78,9 +78,9 @@ def _out_of_sequence(topics: Mapping[str, Topic], present: Mapping[str, str]) ->
     }
     current = {schema_path(topic.name, topic.version) for topic in topics.values()}
     for name in sorted(expected - present.keys() - current):
-        yield f"{name}: is missing, versions run from 1 to the declared one; restore it from the history"
+        yield f"{name}: is missing; versions run from 1 to the declared one; restore it from git"
     for name in sorted(present.keys() - expected):
-        yield f"{name}: no declaration asks for it; delete it, or correct `name` and `version` of its topic"
+        yield f"{name}: belongs to no declaration; delete it, or correct `name` and `version` of its topic"
 
 
 def _rewritten(
@@ -89,10 +89,10 @@ def _rewritten(
     present: Mapping[str, str],
     baseline: Mapping[str, str],
 ) -> Iterator[str]:
-    """Published schemas that are gone, and those of earlier versions that are not what they were."""
+    """Published schemas that were deleted, and earlier versions that were changed."""
     for name, text in baseline.items():
         if name not in present:
-            yield f"{name}: was published and is gone; its messages may still be read: restore it"
+            yield f"{name}: was published and is deleted; its messages may still be read: restore it"
         elif name not in generated and present[name] != text:
             yield f"{name}: an earlier version never changes; restore it"
 

@@ -17,32 +17,36 @@ from leap.schemas.topics import Topic, load_topics
 
 app = typer.Typer(help="The contract: events, topics and their schemas.", no_args_is_help=True)
 
-Against = Annotated[str, typer.Option(help="Git revision whose schemas must not be broken.")]
+Against = Annotated[str, typer.Option(help="Git revision to stay compatible with.")]
 
 
-Name = Annotated[str, typer.Argument(help="As `leap topics list` names it.")]
+Name = Annotated[str, typer.Argument(help="Topic, as shown by `leap topics list`.")]
 
 
 @app.command("export")
 def export_command(against: Against = "HEAD") -> None:
-    """Write the JSON Schemas, the AsyncAPI document and the page of events."""
+    """Write the JSON Schemas, the AsyncAPI document and docs/events.md."""
     try:
         written = export(baseline=committed(ROOT, against))
     except BreakingChange as error:
         _fail(f"{error}\n{NEW_VERSION}")
     for name in written:
         typer.echo(f"wrote {name}")
-    typer.echo(f"{len(written)} files written, the others were current")
+    typer.echo(f"{len(written)} files written, the others were up to date")
 
 
 @app.command("check")
 def check_command(against: Against = "HEAD") -> None:
-    """Compare what is committed with what would be generated, and with an earlier commit."""
+    """Check that generated files are up to date, and compatible with an earlier commit."""
     baseline = committed(ROOT, against)
     if problems := check(baseline=baseline):
         _fail("\n".join([*problems, f"{len(problems)} problems"]))
-    where = "no git history here" if baseline is None else f"{len(baseline)} schemas at {against} unbroken"
-    typer.echo(f"{len(load_topics())} topics: schemas, documents and examples are current; {where}")
+    where = (
+        "no git repository to compare with"
+        if baseline is None
+        else f"compatible with {len(baseline)} schemas at {against}"
+    )
+    typer.echo(f"{len(load_topics())} topics: schemas, documents and examples are up to date; {where}")
 
 
 @app.command()
@@ -58,10 +62,12 @@ def validate(
     topic: Name,
     file: Annotated[
         typer.FileBinaryRead,
-        typer.Argument(help="A .json file holds one event; any other, or - for standard input, one a line."),
+        typer.Argument(
+            help="A .json file holds one event; any other file, or - for standard input, one event per line."
+        ),
     ],
 ) -> None:
-    """Try events of a file at the door; list every one that it would not take."""
+    """Validate events in a file; list every invalid one."""
     declared = _topic(topic)
     name = getattr(file, "name", "standard input")
     valid = 0
@@ -74,18 +80,18 @@ def validate(
             problems.append(f"{name}:{line}: {error}")
     for problem in problems:
         typer.echo(problem, err=True)
-    typer.echo(f"{valid} valid, {len(problems)} not")
+    typer.echo(f"{valid} valid, {len(problems)} invalid")
     if problems:
         raise typer.Exit(1)
 
 
 def committed(root: Path, revision: str) -> dict[str, str] | None:
-    """Schemas at a git revision, by path; None where there is no repository.
+    """Schemas at a git revision, by path; None without a repository.
 
     Raises
     ------
     typer.Exit
-        If git cannot read the revision: a comparison that was asked for is never skipped.
+        If git cannot read the revision.
     """
     if not (root / ".git").exists():
         return None
@@ -104,7 +110,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def _messages(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
-    """Events of a file with the line where each begins; blank lines hold none."""
+    """Events of a file with their line numbers; blank lines are skipped."""
     if name.endswith(".json"):
         yield 1, file.read()
         return
@@ -116,7 +122,7 @@ def _messages(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
 def _topic(name: str) -> Topic:
     topics = load_topics()
     if name not in topics:
-        _fail(f"no topic {name!r}; there are {', '.join(topics)}")
+        _fail(f"no topic {name!r}; available: {', '.join(topics)}")
     return topics[name]
 
 

@@ -1,13 +1,13 @@
-"""Does a changed JSON Schema still take every message that the old one took?
+"""Backward compatibility: does a changed JSON Schema accept every message that the old one accepted?
 
-Only the keywords that :func:`msgspec.json.schema` writes are understood, and any other is reported as a
-problem: a keyword that the comparison does not know, or that somebody misspelt, never hides a change.
+Only the keywords that :func:`msgspec.json.schema` writes are supported; any other, including a misspelt one, is
+reported as a problem so that it cannot hide a change.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
-Schema = Any  # a JSON Schema: an object, true (takes everything) or false (takes nothing)
+Schema = Any  # a JSON Schema: an object, true (accepts everything) or false (accepts nothing)
 
 _ANNOTATIONS = {"$schema", "$defs", "title", "description", "default"}
 _LOWER = ("minimum", "exclusiveMinimum"), ("minLength",), ("minItems",), ("minProperties",)
@@ -23,14 +23,14 @@ _ABSENT = object()
 
 
 def breaking_changes(old: Schema, new: Schema) -> list[str]:
-    """What makes `new` refuse, or read differently, a message that follows `old`.
+    """Changes that make `new` reject, or read differently, a message that is valid under `old`.
 
-    A new optional field is no break, even where an old message carries another value under its name.
+    A new optional field is compatible, even if an old message has another value under its name.
 
     Returns
     -------
     list of str
-        One line a problem, each beginning with the path of the field; empty if there is none.
+        One line per problem, starting with the path of the field; empty if there is none.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def breaking_changes(old: Schema, new: Schema) -> list[str]:
 
 
 class _Comparison:
-    """Both documents, for their references, and the pairs that are being compared, for recursive ones."""
+    """Both documents, to resolve references, and the pairs being compared, to end recursion."""
 
     def __init__(self, old: Schema, new: Schema) -> None:
         self.old_root = old
@@ -61,12 +61,12 @@ class _Comparison:
         if new is True or old is False or pair in self.open:
             return
         if new is False:
-            yield f"{where}: is no longer taken"
+            yield f"{where}: is no longer accepted"
             return
         self.open.add(pair)
         old = {} if old is True else old
-        for strange in sorted((old.keys() | new.keys()) - _UNDERSTOOD):
-            yield f"{where}: keyword {strange!r} is not understood; correct it, or teach it to {__name__}"
+        for keyword in sorted((old.keys() | new.keys()) - _UNDERSTOOD):
+            yield f"{where}: keyword {keyword!r} is not supported; correct it, or add it to {__name__}"
         yield from _compare_values(old, new, where)
         yield from _compare_limits(old, new, where)
         yield from self._compare_fields(old, new, where)
@@ -82,7 +82,7 @@ class _Comparison:
             yield f"{where}.{name}: is required now"
         for name, old_field in old_fields.items():
             if name not in new_fields:
-                yield f"{where}.{name}: is gone"
+                yield f"{where}.{name}: is missing"
                 continue
             yield from self.compare(old_field, new_fields[name], f"{where}.{name}")
             before, after = _default(old_field), _default(new_fields[name])
@@ -93,12 +93,12 @@ class _Comparison:
 def _compare_values(old: Schema, new: Schema, where: str) -> Iterator[str]:
     old_types, new_types = _types(old), _types(new)
     if lost := sorted(old_types - new_types - ({"integer"} if "number" in new_types else set())):
-        yield f"{where}: {' and '.join(lost)} is no longer taken"
+        yield f"{where}: {' and '.join(lost)} is no longer accepted"
     if "enum" in new:
         if "enum" not in old:
-            yield f"{where}: only {new['enum']} are taken now"
-        elif gone := [value for value in old["enum"] if not any(_same(value, kept) for kept in new["enum"])]:
-            yield f"{where}: {gone} are no longer taken"
+            yield f"{where}: only {new['enum']} are accepted now"
+        elif gone := [value for value in old["enum"] if not any(_same(value, allowed) for allowed in new["enum"])]:
+            yield f"{where}: {gone} are no longer accepted"
 
 
 def _compare_limits(old: Schema, new: Schema, where: str) -> Iterator[str]:
@@ -118,7 +118,7 @@ def _compare_limits(old: Schema, new: Schema, where: str) -> Iterator[str]:
 
 
 def _bounds(schema: Schema, keywords: tuple[str, ...], sign: int = 1) -> list[tuple[float, int]]:
-    """Limits that order by strictness: at one value the exclusive one is the stricter."""
+    """Limits sorted by strictness: at the same value the exclusive limit is stricter."""
     return [(schema[keyword], sign * keyword.startswith("exclusive")) for keyword in keywords if keyword in schema]
 
 
@@ -150,9 +150,9 @@ def _type_of(value: Any) -> str:
     return names.get(type(value), "object")
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Equality of JSON values: 1 is not true."""
-    return type(one) is type(other) and bool(one == other)
+def _same(value: Any, other: Any) -> bool:
+    """Equality of JSON values, in which 1 is not true."""
+    return type(value) is type(other) and bool(value == other)
 
 
 def _default(schema: Schema) -> Any:
@@ -160,13 +160,13 @@ def _default(schema: Schema) -> Any:
 
 
 def _options(schema: Schema, root: Schema) -> list[Schema]:
-    """The alternatives of a schema, references followed."""
+    """The alternatives of a schema, with references resolved."""
     if not isinstance(schema, dict) or not {"$ref", "anyOf"} & schema.keys():
         return [schema]
     rest = {keyword: value for keyword, value in schema.items() if keyword not in _ANNOTATIONS}
-    if len(rest) > 1:  # a limit beside a reference: reported as not understood, never overlooked
+    if len(rest) > 1:  # a limit next to a reference: reported as not supported
         return [schema]
     if "$ref" in schema:
         name = str(schema["$ref"]).removeprefix("#/$defs/")
         return _options(root["$defs"][name], root) if name in root.get("$defs", {}) else [schema]
-    return [option for each in schema["anyOf"] for option in _options(each, root)]
+    return [option for alternative in schema["anyOf"] for option in _options(alternative, root)]

@@ -1,7 +1,7 @@
-"""JSON Schemas, the AsyncAPI document and the page of events, generated from the structs and declarations.
+"""JSON Schemas, the AsyncAPI document and docs/events.md, generated from the structs and declarations.
 
-The generated files are committed: other languages need no Python, and a review shows every change of the
-contract. :mod:`leap.schemas.tooling.check` says whether they are current and still open to what was sent before.
+The generated files are committed, so that other languages need no Python and reviews show every change of the
+contract. :mod:`leap.schemas.tooling.check` verifies that they are up to date and backward compatible.
 """
 
 import inspect
@@ -27,37 +27,36 @@ _ENTRY = re.compile(r"^(\w[\w, ]*)\n((?:[ \t]+.*\n?|\n)+)", re.MULTILINE)
 
 
 class BreakingChange(ValueError):
-    """A schema would refuse, or read differently, what was sent before under the same version."""
+    """A schema would reject, or read differently, messages of the same version sent before."""
 
 
 def schema_path(topic: str, version: int) -> str:
-    """Where the schema of a topic's version lies, relative to the repository."""
+    """Path of the schema of a topic's version, relative to the repository."""
     return f"{JSON}/{topic}.v{version}.json"
 
 
 def event_schema(event_type: type[Event]) -> dict[str, Any]:
-    """JSON Schema (draft 7) of one event, complete in itself.
+    """Self-contained JSON Schema (draft 7) of an event.
 
-    The summary of a struct's docstring describes it, the entries of the docstring its fields. Like the
-    door, it lets unknown fields pass.
+    Descriptions come from the docstrings of the structs. As in `decode`, unknown fields are accepted.
     """
     schema = msgspec.json.schema(event_type)
     definitions = schema["$defs"]
     for definition in definitions.values():
         definition.pop("additionalProperties", None)
-        definition["description"], meanings = _split(definition.get("description", ""))
+        definition["description"], descriptions = _split(definition.get("description", ""))
         if "schema_version" in definition["properties"]:
-            meanings |= _split(inspect.getdoc(Event) or "")[1]
+            descriptions |= _split(inspect.getdoc(Event) or "")[1]
         for name, field in definition["properties"].items():
-            if name in meanings:
-                field["description"] = meanings[name]
+            if name in descriptions:
+                field["description"] = descriptions[name]
     root = definitions.pop(schema["$ref"].rpartition("/")[2])
     root = {"$schema": "http://json-schema.org/draft-07/schema#", **root}
     return {**root, "$defs": definitions} if definitions else root
 
 
 def generate(topics: Mapping[str, Topic]) -> dict[str, str]:
-    """Text of every generated file, by its path relative to the repository."""
+    """Content of every generated file, by path relative to the repository."""
     schemas = {topic.name: event_schema(topic.event_type) for topic in topics.values()}
     files = {
         schema_path(name, topics[name].version): json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
@@ -70,32 +69,32 @@ def generate(topics: Mapping[str, Topic]) -> dict[str, str]:
 
 
 def find_breaks(generated: Mapping[str, str], baseline: Mapping[str, str]) -> list[str]:
-    """What of `generated` breaks the schemas of `baseline`, both by path; one line a problem."""
+    """Breaking changes from `baseline` to `generated`, both by path; one line per problem."""
     problems = []
     for path in (path for path in generated if path.startswith(JSON)):
         try:
             old = json.loads(baseline.get(path, generated[path]))
         except json.JSONDecodeError as error:
-            problems.append(f"{path}: what it was is not JSON ({error}), so nothing can be compared with it")
+            problems.append(f"{path}: the earlier schema is not JSON ({error}) and cannot be compared")
             continue
         problems += [f"{path}: {problem}" for problem in breaking_changes(old, json.loads(generated[path]))]
     return problems
 
 
 def on_disk(root: Path = ROOT) -> dict[str, str]:
-    """The committed schemas, by path."""
+    """The schemas on disk, by path."""
     return {f"{JSON}/{path.name}": path.read_text(encoding="utf-8") for path in (root / JSON).glob("*.json")}
 
 
 def export(root: Path = ROOT, baseline: Mapping[str, str] | None = None) -> list[str]:
-    """Write every generated file that is missing or differs.
+    """Write every generated file that is missing or out of date.
 
     Parameters
     ----------
     root
         The repository.
     baseline
-        Schemas that must not be broken, by path; by default those that lie there.
+        Schemas to stay compatible with, by path; by default those on disk.
 
     Returns
     -------
@@ -105,7 +104,7 @@ def export(root: Path = ROOT, baseline: Mapping[str, str] | None = None) -> list
     Raises
     ------
     BreakingChange
-        If a schema breaks the one of the same version; nothing is written then.
+        If a schema is incompatible with the one of the same version; nothing is written.
     """
     files = generate(load_topics(root / "schemas/topics"))
     if problems := find_breaks(files, on_disk(root) if baseline is None else baseline):
@@ -121,11 +120,11 @@ def export(root: Path = ROOT, baseline: Mapping[str, str] | None = None) -> list
 
 
 def _split(docstring: str) -> tuple[str, dict[str, str]]:
-    """The summary of a numpydoc docstring, and what it says of each field."""
+    """Summary of a numpydoc docstring, and the description of each field."""
     text = re.sub(r":\w+:`([^`]+)`", r"`\1`", docstring).replace("``", "`")
-    meanings: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for title, body in _SECTION.findall(text):
         if title in ("Attributes", "Parameters"):
-            for names, meaning in _ENTRY.findall(body):
-                meanings |= dict.fromkeys(names.split(", "), " ".join(meaning.split()))
-    return " ".join(_SECTION.sub("", text).split()), meanings
+            for names, description in _ENTRY.findall(body):
+                descriptions |= dict.fromkeys(names.split(", "), " ".join(description.split()))
+    return " ".join(_SECTION.sub("", text).split()), descriptions

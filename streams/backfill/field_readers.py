@@ -1,4 +1,4 @@
-"""How a mapping's fields are read out of a row: each source becomes one function of the row."""
+"""Readers of a mapping's fields: each source becomes a function of the row."""
 
 import math
 import string
@@ -16,7 +16,7 @@ _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 
 class Unusable(ValueError):
-    """A value that cannot be used: what it was, and what to do about it."""
+    """An invalid value, with the problem and its remedy."""
 
     def __init__(self, value: object, problem: str) -> None:
         super().__init__(problem)
@@ -25,14 +25,14 @@ class Unusable(ValueError):
 
 
 def reader(field: Field, missing: frozenset[str]) -> Reader:
-    """A function that takes a row and returns the field's value, None where it is missing.
+    """A function from a row to the field's value, None if missing.
 
     Parameters
     ----------
     field
-        A column, a number, or a source.
+        A column name, a literal, or a source.
     missing
-        Texts that mean "no value".
+        Texts that stand for a missing value.
 
     Examples
     --------
@@ -48,18 +48,18 @@ def reader(field: Field, missing: frozenset[str]) -> Reader:
     source, read = field, _form(field, missing)
 
     def value(row: Row) -> Any:
-        found = read(row)
-        if found is not None and source.values:
-            found = source.values.get(text(found), found)
-        if found is not None and source.scale is not None:
-            found = number(found) * source.scale
-        return source.default if found is None else found
+        cell = read(row)
+        if cell is not None and source.values:
+            cell = source.values.get(text(cell), cell)
+        if cell is not None and source.scale is not None:
+            cell = number(cell) * source.scale
+        return source.default if cell is None else cell
 
     return value
 
 
 def condition(test: Condition, missing: frozenset[str]) -> Callable[[Row], bool]:
-    """A function that says whether a row is kept."""
+    """A function that tells whether a row meets a condition."""
     read = reader(test.column, missing)
     if test.missing is not None:
         return lambda row: (read(row) is None) == test.missing
@@ -67,11 +67,11 @@ def condition(test: Condition, missing: frozenset[str]) -> Callable[[Row], bool]
         return lambda row: _positive(read(row)) == test.positive
     wanted = test.equals if isinstance(test.equals, tuple) else (test.equals,)
     texts = frozenset(text(value).lower() for value in wanted)
-    return lambda row: (found := read(row)) is not None and text(found).lower() in texts
+    return lambda row: (cell := read(row)) is not None and text(cell).lower() in texts
 
 
 def text(value: Any) -> str:
-    """A value as text: 8.0 is ``8``, true is ``true``."""
+    """Convert to text: 8.0 gives ``8``, true gives ``true``."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
@@ -80,83 +80,85 @@ def text(value: Any) -> str:
 
 
 def number(value: Any) -> float:
-    """A value as a finite number.
+    """Convert to a finite number.
 
     Raises
     ------
     Unusable
-        If it is not one.
+        If it is not a finite number.
     """
     try:
-        found = float(value)
+        result = float(value)
     except (TypeError, ValueError, OverflowError):
         raise Unusable(value, "not a number; correct it, or map its text under `values`") from None
-    if not math.isfinite(found):
-        raise Unusable(value, "not finite; name its text under `missing`")
-    return found
+    if not math.isfinite(result):
+        raise Unusable(value, "not finite; list its text under `missing`")
+    return result
 
 
 def flag(value: Any) -> bool:
-    """A value as true or false.
+    """Convert to a bool.
 
     Raises
     ------
     Unusable
-        If it is neither.
+        If it is neither true nor false.
     """
-    found = _FLAGS.get(text(value).lower())
-    if found is None:
+    result = _FLAGS.get(text(value).lower())
+    if result is None:
         raise Unusable(value, "neither true nor false; map its text under `values`")
-    return found
+    return result
 
 
 def moment(value: Any, time_format: str) -> datetime:
-    """A value as a time in UTC.
+    """Convert to a time in UTC.
 
     Raises
     ------
     Unusable
-        If it does not follow `time_format`.
+        If it does not match `time_format`.
     """
     try:
-        if isinstance(value, datetime):  # where Parquet has nanoseconds, one of pandas, which no event takes
-            found = datetime.fromisoformat(value.isoformat(timespec="microseconds"))
+        if isinstance(value, datetime):  # a pandas Timestamp for Parquet with nanoseconds, which events do not support
+            time = datetime.fromisoformat(value.isoformat(timespec="microseconds"))
         elif time_format == "iso":
-            found = datetime.fromisoformat(text(value))
+            time = datetime.fromisoformat(text(value))
         elif time_format in ("seconds", "milliseconds"):
             return datetime.fromtimestamp(number(value) / (1 if time_format == "seconds" else 1000), UTC)
         else:
-            found = datetime.strptime(text(value), time_format)
-        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+            time = datetime.strptime(text(value), time_format)
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise Unusable(value, f"not a time as `time_format: {time_format}` says; correct one of them") from error
+        raise Unusable(value, f"does not match `time_format: {time_format}`; correct one of them") from error
 
 
 def _form(source: Source, missing: frozenset[str]) -> Reader:
     columns = source.columns
 
     def cells(row: Row) -> dict[str, Any] | None:
-        found = {name: row[name] for name in columns}
-        for value in found.values():
+        present = {name: row[name] for name in columns}
+        for value in present.values():
             if value is None or (isinstance(value, float) and math.isnan(value)):
                 return None
             if isinstance(value, str) and value.strip() in missing:
                 return None
-        return found
+        return present
 
     if source.column is not None:
         name = source.column
-        return lambda row: None if (found := cells(row)) is None else found[name]
+        return lambda row: None if (present := cells(row)) is None else present[name]
     if source.template is not None:
-        parts = tuple(string.Formatter().parse(source.template))  # `format` takes a name as job.id for an attribute
+        parts = tuple(
+            string.Formatter().parse(source.template)
+        )  # str.format would read a name such as job.id as an attribute
         return lambda row: (
             None
-            if (found := cells(row)) is None
-            else "".join(part + (text(found[name]) if name else "") for part, name, _, _ in parts)
+            if (present := cells(row)) is None
+            else "".join(part + (text(present[name]) if name else "") for part, name, _, _ in parts)
         )
     if source.expression is not None:
         expression = Expression(source.expression)
-        return lambda row: None if (found := cells(row)) is None else _computed(expression, found)
+        return lambda row: None if (present := cells(row)) is None else _computed(expression, present)
     return lambda row: source.constant
 
 

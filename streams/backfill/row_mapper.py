@@ -1,4 +1,4 @@
-"""Rows of a table of past jobs as the events that a launcher would have sent. Nothing here talks to Kafka."""
+"""Maps rows of a table of past jobs to the events that a launcher would have sent; no I/O."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _CONFIG_FLAGS = frozenset({"activation_checkpointing"})
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that cannot become events: its number (from 1, without the header), and what to do about it."""
+    """An invalid row: its number (from 1, without the header), the problem and its remedy."""
 
     row: int
     field: str
@@ -33,14 +33,14 @@ class BadRow:
     problem: str
 
     def __str__(self) -> str:
-        found = f" (found {self.value!r})" if self.value else ""
-        return f"row {self.row}: {self.field}: {self.problem}{found}"
+        shown = f" (found {self.value!r})" if self.value else ""
+        return f"row {self.row}: {self.field}: {self.problem}{shown}"
 
 
 def in_time_order(jobs: Iterable[Job]) -> list[JobEvent]:
-    """All events by their own times, so that completions stand among the submissions of later jobs.
+    """All events sorted by event time, so that completions are interleaved with later submissions.
 
-    Events of one time keep the order of `jobs`, and one job's are submission, allocation, completion.
+    The sort is stable: events of the same time keep the order of `jobs`, and of submission, allocation, completion.
     """
     events: list[JobEvent] = [event for job in jobs for event in job]
     events.sort(key=event_time)
@@ -48,19 +48,19 @@ def in_time_order(jobs: Iterable[Job]) -> list[JobEvent]:
 
 
 class RowMapper:
-    """A mapping made ready for the rows of one table.
+    """A mapping compiled for the columns of a table.
 
     Parameters
     ----------
     mapping
-        The declaration.
+        The mapping.
     columns
         Column names of the table.
 
     Raises
     ------
     MappingError
-        If the mapping names a column that the table does not have.
+        If the mapping uses a column that the table does not have.
     """
 
     def __init__(self, mapping: Mapping, columns: Iterable[str]) -> None:
@@ -84,11 +84,11 @@ class RowMapper:
                 self._readers[f"{group}.{name}"] = self._reader(f"{group}.{name}", field)
 
     def job(self, row_number: int, row: Row) -> Job | BadRow | None:
-        """The three events of a row, why there are none, or None where the mapping leaves the row out."""
+        """The three events of a row; a `BadRow` if it is invalid; None if the conditions exclude it."""
         row[ROW_NUMBER] = row_number
         name = ""
         try:
-            if not all(kept(row) for kept in self._keep):
+            if not all(passes(row) for passes in self._keep):
                 return None
             for name, read in self._derived.items():
                 row[name] = read(row)
@@ -97,7 +97,7 @@ class RowMapper:
                 if (value := read(row)) is not None:
                     values[name] = _typed(name, value, self._mapping.time_format)
                 elif name in _REQUIRED:
-                    raise Unusable(None, "missing; give it a default, or leave such rows out under `keep`")
+                    raise Unusable(None, "missing; add a default, or exclude such rows under `keep`")
             return self._events(values)
         except Unusable as error:
             return BadRow(row_number, name, error.value, error.problem)
@@ -164,7 +164,7 @@ def _group(values: dict[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _typed(name: str, value: Any, time_format: str) -> Any:
-    """A value as its field takes it; whether it is in range is left to the event."""
+    """Convert a value to the type of its field; the event validates its range."""
     group, _, field = name.rpartition(".")
     if name in _TIMES:
         return moment(value, time_format)
@@ -177,5 +177,5 @@ def _typed(name: str, value: Any, time_format: str) -> Any:
             return number(value)
         except Unusable:
             return text(value)
-    found = number(value)
-    return int(found) if group == "config" and found.is_integer() else found
+    as_number = number(value)
+    return int(as_number) if group == "config" and as_number.is_integer() else as_number

@@ -1,4 +1,4 @@
-"""Sending the events of past jobs, in their order and at a chosen speed."""
+"""Sends the events of past jobs, in order and at a chosen speed."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,33 +14,33 @@ from leap.streams.kafka.clients import CheckedProducer, DeliveryError
 from leap.streams.kafka.partition_key import JobEvent, address
 from leap.streams.runtime.settings import Settings
 
-# Events between two flushes: so many at most are sent without the broker having said that it has them.
+# Events between two flushes: the maximum number sent without an acknowledgement.
 CHUNK = 10_000
 SLEEP_S = 0.5
 EVENTS_PER_ATTEMPT = 3
 
-#: Position of an event among all, and the event, to seconds after the first at which it is due.
+#: Maps an event and its index to the seconds after the first event at which it is due.
 Pace = Callable[[int, JobEvent], float]
 
 
 class Interrupted(RuntimeError):
-    """The broker did not take all events; the message says how to go on."""
+    """The broker did not acknowledge all events; the message says how to resume."""
 
 
 @dataclass
 class Table:
-    """What a table held.
+    """Content of a table.
 
     Attributes
     ----------
     rows
-        Rows read.
+        Number of rows.
     left_out
-        Of those, left out by the conditions of the mapping.
+        Number of rows excluded by the conditions of the mapping.
     jobs
-        Those that became events.
+        Valid rows as events.
     bad
-        The others.
+        Invalid rows.
     """
 
     rows: int = 0
@@ -50,42 +50,42 @@ class Table:
 
 
 def read_table(path: Path, mapping: Mapping) -> Table:
-    """Map a whole table; about 2 kB of memory a job.
+    """Map a table; takes about 2 kB of memory per job.
 
     Raises
     ------
     leap.schemas.backfill.mapping.MappingError
-        If the mapping names a column that the table does not have.
+        If the mapping uses a column that the table does not have.
     leap.streams.backfill.table_reader.TableError
         If the file is not a table.
     """
     table = Table()
     mapper = RowMapper(mapping, table_columns(path))
     for table.rows, row in table_rows(path):
-        found = mapper.job(table.rows, row)
-        if found is None:
+        mapped = mapper.job(table.rows, row)
+        if mapped is None:
             table.left_out += 1
-        elif isinstance(found, BadRow):
-            table.bad.append(found)
+        elif isinstance(mapped, BadRow):
+            table.bad.append(mapped)
         else:
-            table.jobs.append(found)
+            table.jobs.append(mapped)
     return table
 
 
 def pace(speed: str, events: Sequence[JobEvent]) -> Pace:
-    """When each event is due at a speed.
+    """Due time of each event at a speed.
 
     Parameters
     ----------
     speed
-        ``max``; attempts a second, as in ``500``; or a multiple of real time, as in ``60x``.
+        ``max``; attempts per second, as in ``500``; or a multiple of real time, as in ``60x``.
     events
         In time order.
 
     Raises
     ------
     ValueError
-        If `speed` is none of these.
+        If `speed` is not valid.
     """
     if speed == "max" or not events:
         return lambda position, event: 0.0
@@ -94,7 +94,9 @@ def pace(speed: str, events: Sequence[JobEvent]) -> Pace:
     except ValueError:
         rate = 0.0
     if not 0 < rate < float("inf"):
-        raise ValueError(f"speed {speed!r}: write max, attempts a second as in 500, or times real time as in 60x")
+        raise ValueError(
+            f"speed {speed!r}: expected max, attempts per second as in 500, or a multiple of real time as in 60x"
+        )
     if not speed.endswith("x"):
         return lambda position, event: position / (EVENTS_PER_ATTEMPT * rate)
     first = event_time(events[0])
@@ -107,14 +109,14 @@ def send(
     due: Pace,
     *,
     skip: int = 0,
-    told: Callable[[int], None] = lambda count: None,
+    on_sent: Callable[[int], None] = lambda count: None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Send events and wait until the broker has them.
+    """Send events and wait for their acknowledgement.
 
-    Message timestamps are the time of sending, not of the event: retention counts from them, and would delete
-    at once what happened last year.
+    Message timestamps are the time of sending, not of the event, because retention is based on them and would delete
+    old events immediately.
 
     Parameters
     ----------
@@ -123,18 +125,18 @@ def send(
     events
         In time order.
     due
-        When each is to be sent.
+        Due time of each event.
     skip
-        Events at the beginning that are not sent.
+        Number of events at the beginning to skip.
     told
-        Called with the number of events just acknowledged.
+        Called with the number of newly acknowledged events.
     clock, sleep
-        Seconds on a monotonic clock, and waiting for some.
+        Seconds on a monotonic clock, and sleep.
 
     Raises
     ------
     Interrupted
-        If the broker did not take all.
+        If the broker did not acknowledge all events.
     """
     producer = CheckedProducer(settings)
     begun = clock()
@@ -142,23 +144,23 @@ def send(
     for position in range(skip, len(events)):
         event = events[position]
         while (wait := begun + due(position, event) - due(skip, events[skip]) - clock()) > 0:
-            done = _flush(producer, done, position, told)
+            done = _flush(producer, done, position, on_sent)
             sleep(min(wait, SLEEP_S))
         topic, key = address(event)
         producer.produce(settings.topic(topic), encode(event), key)
         if position + 1 - done == CHUNK:
-            done = _flush(producer, done, position + 1, told)
-    _flush(producer, done, len(events), told)
+            done = _flush(producer, done, position + 1, on_sent)
+    _flush(producer, done, len(events), on_sent)
 
 
-def _flush(producer: CheckedProducer, done: int, sent: int, told: Callable[[int], None]) -> int:
+def _flush(producer: CheckedProducer, done: int, sent: int, on_sent: Callable[[int], None]) -> int:
     if sent == done:
         return done
     try:
         producer.flush()
     except DeliveryError as error:
         raise Interrupted(
-            f"{error}; the first {done} events are there: go on with --skip {done} once the broker is back"
+            f"{error}; the first {done} events are delivered: resume with --skip {done} once the broker is back"
         ) from error
-    told(sent - done)
+    on_sent(sent - done)
     return sent

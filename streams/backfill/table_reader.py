@@ -1,4 +1,4 @@
-"""Reading a table of past jobs: CSV or Parquet, one dictionary a row."""
+"""Reads a table of past jobs: CSV or Parquet, one dictionary per row."""
 
 import csv
 import importlib
@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 class TableError(ValueError):
-    """A file that is not a table; the text names it and says what to do."""
+    """Not a readable table; the text names the file and a remedy."""
 
 
 def table_columns(path: Path) -> tuple[str, ...]:
@@ -34,21 +34,21 @@ def table_columns(path: Path) -> tuple[str, ...]:
     except (OSError, csv.Error, UnicodeDecodeError) as error:
         raise TableError(f"{path}: cannot be read as a table: {error}") from error
     if not columns:
-        raise TableError(f"{path}: empty; the first line must hold the column names")
+        raise TableError(f"{path}: empty; the first line must have the column names")
     if len(set(columns)) < len(columns):
-        raise TableError(f"{path}: two columns have one name; rename one of {', '.join(columns)}")
+        raise TableError(f"{path}: duplicate column names; rename one of {', '.join(columns)}")
     return columns
 
 
 def table_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Rows of a CSV (comma, semicolon or tab) or Parquet file with their numbers, from 1.
 
-    A row with fewer fields than columns lacks the last ones (they are None).
+    Missing trailing fields of a row are None.
 
     Raises
     ------
     TableError
-        If the file stops being a table.
+        If a row cannot be read.
     """
     if _is_parquet(path):
         batches = _parquet(path).iter_batches(ROWS_PER_BATCH)
@@ -79,5 +79,5 @@ def _parquet(path: Path) -> Any:
         raise TableError(f"{path}: Parquet needs pyarrow; run: {install_command('retrainer')}, or use CSV") from error
     try:
         return parquet.ParquetFile(path)
-    except ValueError as error:  # what pyarrow's errors derive from
+    except ValueError as error:  # base class of pyarrow's errors
         raise TableError(f"{path}: not Parquet: {error}") from error

@@ -1,4 +1,4 @@
-"""How fast completions reach the store, and how fast the same worker and script are without Kafka."""
+"""Throughput of the history worker, with and without Kafka."""
 
 import random
 import statistics
@@ -13,13 +13,14 @@ from typing import TypeVar
 from leap.schemas.codec import encode
 from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
 from leap.schemas.topics import COMPLETED, load_topics
-from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.consumer.dead_letters import DeadLetters
 from leap.streams.consumer.run import tune_interpreter
 from leap.streams.history.store import SCRIPT, WINDOW, HistoryStore
 from leap.streams.history.updates import Key, Observation, attempt_of, locate
 from leap.streams.history.worker import BATCH_SIZE, WORKER, HistoryWorker, read
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.topic_admin import ensure_topics
 from leap.streams.redis_store.client import connect
 from leap.streams.redis_store.offset_fence import OffsetRange, encode_ranges, packed
@@ -40,16 +41,15 @@ class Figures:
     Attributes
     ----------
     completions_per_s
-        Through Kafka: consumed, decoded, applied to three statistics each, committed.
+        End to end: consumed, decoded, applied to three statistics each, committed.
     script_per_s
-        The same batches of messages through the same worker and script: no Kafka.
+        The same batches through the same worker and script, without Kafka.
     decoded_per_s
-        The same batches as observations, decoded before: what the store and its client bear.
+        The same batches as decoded observations: the limit of Redis and its client.
     call_per_key_per_s
-        The same observations, given to the script in a call for each key and partition, pipelined: what one call
-        for each bucket saves.
+        The same observations with one pipelined script call per key and partition, instead of one per bucket.
     fraction_of_script, fraction_of_decoded, fraction_of_call_per_key
-        completions_per_s as a share of each, of the same round.
+        completions_per_s relative to each, within the same round.
     """
 
     completions: int
@@ -64,9 +64,9 @@ class Figures:
 
 
 def bench(settings: Settings, completions: int = 200_000, rounds: int = 3) -> Figures:
-    """Measure on a running broker and store, under topics and keys of its own that it leaves behind.
+    """Measure on a running broker and Redis; the topics are left behind.
 
-    The first batch of a round is not timed, where there are more: it waits for the consumer group.
+    The first batch of a round is not timed if there are more, because it waits for the consumer group.
     """
     tune_interpreter()
     fresh = f"bench-{uuid.uuid4().hex[:8]}-"
@@ -88,9 +88,9 @@ def bench(settings: Settings, completions: int = 200_000, rounds: int = 3) -> Fi
             _seconds(stores[2].apply, observed),
             _seconds(partial(_call_per_key, stores[3]), observed),
         )
-        rates.append((rate, *(completions / each for each in seconds)))
+        rates.append((rate, *(completions / elapsed for elapsed in seconds)))
         with stores[3].client.pipeline(transaction=False) as pipeline:
-            for key in {key for observations in observed for each in observations for key in each.keys}:
+            for key in {key for observations in observed for observation in observations for key in observation.keys}:
                 pipeline.unlink(_hash_of(stores[3], key))
             pipeline.execute()
         for store in stores:
@@ -101,7 +101,7 @@ def bench(settings: Settings, completions: int = 200_000, rounds: int = 3) -> Fi
 
 
 def send(settings: Settings, completions: int) -> None:
-    """Publish completions of a fleet: half of them of a few busy families, the others spread thinly."""
+    """Publish completions: half of them from a few busy families, the others spread evenly."""
     rng = random.Random(0)
     producer = CheckedProducer(settings)
     for number in range(completions):
@@ -123,7 +123,7 @@ def send(settings: Settings, completions: int) -> None:
 
 
 def _call_per_key(store: HistoryStore, observations: list[Observation]) -> None:
-    """Apply observations to a hash for each key."""
+    """Apply observations with one hash per key."""
     groups: dict[tuple[Key, str], list[float | str]] = {}
     ends: dict[str, int] = {}
     for observation in observations:
@@ -131,7 +131,7 @@ def _call_per_key(store: HistoryStore, observations: list[Observation]) -> None:
         ends[observation.source] = observation.offset + 1
         for key in observation.keys:
             groups.setdefault((key, observation.source), []).extend(
-                (1, 1, observation.offset, attempt, observation.value, observation.at)
+                (1, 1, observation.offset, attempt, observation.value, observation.event_time)
             )
     spans = {source: encode_ranges({source: OffsetRange(0, end)}) for source, end in ends.items()}
     with store.client.pipeline(transaction=False) as pipeline:
@@ -155,7 +155,7 @@ def _seconds(work: Callable[[B], object], batches: list[B]) -> float:
 def _through_kafka(
     settings: Settings, worker: HistoryWorker, completions: int, outputs: CheckedProducer, group: str
 ) -> tuple[list[list[Message]], float]:
-    """Run the worker until it has had so many; return its batches, and completions/s after the first."""
+    """Run the worker until it has processed `completions`; return its batches, and completions/s after the first."""
     batches: list[list[Message]] = []
     began: list[float] = []
 

@@ -1,4 +1,4 @@
-"""How long a submission waits for its preference list through Kafka, and how many a second one worker answers."""
+"""Latency of preference lists through Kafka, and throughput of one ranking worker."""
 
 import threading
 import time
@@ -21,20 +21,20 @@ from leap.streams.kafka.topic_admin import ensure_topics
 from leap.streams.runtime.settings import Settings
 
 RATE = 100.0
-#: Not counted: the producer connects, the worker starts and joins its group.
+#: Excluded from the figures: the producer connects, the worker starts and joins its group.
 WARM_UP_S = 8.0
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """One ranking worker in a process of its own.
+    """Figures of one ranking worker in its own process.
 
     Attributes
     ----------
     p50_ms, p99_ms
-        From producing a submission to hearing its list, at 100 a second.
+        From producing a submission to receiving its list, at 100 submissions/s.
     jobs_per_s
-        Of a topic that holds them all beforehand, from the first list to the last.
+        For a backlog of submissions, from the first list to the last.
     unanswered
         Submissions without a list.
     """
@@ -48,10 +48,10 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lists:
-    """Hears the preference lists of fresh topics: when each attempt's came, and how many."""
+    """Receives preference lists, and records the arrival times of each attempt."""
 
     def __init__(self, settings: Settings) -> None:
-        self.heard: dict[str, list[float]] = {}
+        self.received: dict[str, list[float]] = {}
         self._stop = threading.Event()
         config = consumer_config(settings, f"bench-{uuid.uuid4()}") | {"fetch.wait.max.ms": "5"}
         self._consumer = Consumer(config)
@@ -66,19 +66,19 @@ class Lists:
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None:
                 attempt = (message.key() or b"").decode()
-                self.heard.setdefault(attempt, []).append(time.perf_counter())
+                self.received.setdefault(attempt, []).append(time.perf_counter())
 
-    def wait(self, attempts: Sequence[str], seconds: float = PATIENCE_S) -> list[str]:
-        """Wait until all have been answered; returns those that were not in time."""
+    def wait(self, attempts: Sequence[str], seconds: float = TIMEOUT_S) -> list[str]:
+        """Wait for the lists of all attempts; returns the attempts without one."""
         deadline = time.monotonic() + seconds
         missing = list(attempts)
         while missing and time.monotonic() < deadline:
-            missing = [attempt for attempt in missing if attempt not in self.heard]
+            missing = [attempt for attempt in missing if attempt not in self.received]
             time.sleep(0.05)
         return missing
 
     def close(self) -> None:
-        """Stop hearing."""
+        """Stop receiving."""
         self._stop.set()
         self._thread.join(10)
         self._consumer.close()
@@ -86,7 +86,7 @@ class Lists:
 
 @contextmanager
 def fresh_topics(settings: Settings) -> Iterator[Settings]:
-    """Topics and groups of one measurement, left behind."""
+    """New topics and groups for one measurement; they are left behind."""
     fresh = replace(settings, topic_prefix=f"{settings.topic_prefix}bench-{uuid.uuid4().hex[:8]}-")
     ensure_topics(fresh, load_topics().values())
     yield fresh
@@ -107,24 +107,24 @@ def bench(
     settings
         With a broker, a store and artifacts.
     submissions
-        Sent in turn, each time under a new attempt id.
+        Sent in rotation, each time with a new attempt id.
     command
-        Starts the worker.
+        Command of the worker.
     folder
-        For its log.
+        Directory of its log.
     seconds
-        Time at 100 a second.
+        Duration at 100 submissions/s.
     backlog
-        Submissions that wait for it when it starts, for its throughput.
+        Number of submissions waiting when it starts, to measure throughput.
     """
-    took, unanswered = _latency(settings, submissions, command, folder, seconds)
+    latencies, unanswered = _latency(settings, submissions, command, folder, seconds)
     jobs_per_s, left = _throughput(settings, submissions, command, folder, backlog)
-    p50, p99 = np.percentile(took, [50, 99])
+    p50, p99 = np.percentile(latencies, [50, 99])
     return Figures(
-        jobs=len(took),
+        jobs=len(latencies),
         p50_ms=round(1000 * float(p50), 1),
         p99_ms=round(1000 * float(p99), 1),
-        worst_ms=round(1000 * max(took), 1),
+        worst_ms=round(1000 * max(latencies), 1),
         jobs_per_s=round(jobs_per_s),
         unanswered=unanswered + left,
     )
@@ -133,7 +133,7 @@ def bench(
 def send(
     settings: Settings, submissions: Sequence[JobSubmitted], first: int, count: int, rate: float
 ) -> dict[str, float]:
-    """Send `count` submissions, numbered from `first`, evenly; returns when each was produced."""
+    """Send `count` submissions, numbered from `first`, at a constant rate; returns the time each was produced."""
     producer = CheckedProducer(replace(settings, kafka={**settings.kafka, "linger.ms": "0"}))
     sent: dict[str, float] = {}
     began = time.perf_counter()
@@ -157,8 +157,8 @@ def _latency(
             sent = send(fresh, submissions, 0, int((WARM_UP_S + seconds) * RATE), RATE)
             missing = lists.wait(list(sent), 10.0)
         lists.close()
-    took = [lists.heard[attempt][0] - at for attempt, at in sent.items() if attempt in lists.heard]
-    return took[int(WARM_UP_S * RATE) :], len(missing)
+    latencies = [lists.received[attempt][0] - sent_at for attempt, sent_at in sent.items() if attempt in lists.received]
+    return latencies[int(WARM_UP_S * RATE) :], len(missing)
 
 
 def _throughput(
@@ -170,5 +170,5 @@ def _throughput(
         with child(command, folder / "worker.log", lambda: True, fresh.to_environment()):
             missing = lists.wait(sent)
         lists.close()
-    heard = sorted(times[0] for times in lists.heard.values())
-    return (len(heard) - 1) / (heard[-1] - heard[0]), len(missing)
+    received = sorted(times[0] for times in lists.received.values())
+    return (len(received) - 1) / (received[-1] - received[0]), len(missing)

@@ -65,7 +65,7 @@ def backfill(
             assert_topics(settings, [declared[name] for name in (SUBMITTED, ALLOCATED, COMPLETED)])
             with typer.progressbar(length=len(events), label="sending", file=sys.stderr) as bar:
                 bar.update(min(skip, len(events)))
-                send(settings, events, due, skip=skip, told=bar.update)
+                send(settings, events, due, skip=skip, on_sent=bar.update)
     except (MappingError, TableError, Interrupted, ValueError) as error:
         raise fail(str(error)) from None
     count = {

@@ -7,7 +7,7 @@ import typer
 
 from leap.streams.cli.common import read_settings
 
-COLOURS = {"ok": "green", "warning": "yellow", "fault": "red", "not looked at": "bright_black"}
+COLOURS = {"ok": "green", "warning": "yellow", "fault": "red", "skipped": "bright_black"}
 
 
 def doctor(

@@ -1,4 +1,4 @@
-"""Messages that cannot be used, set aside whole."""
+"""Publishing invalid messages to the dead-letter topic."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,8 +16,8 @@ from leap.streams.runtime.tracing import trace_id
 
 log = structlog.get_logger(__name__)
 
-# So much of a message goes into its dead letter, which in base64 stays below the 2 MiB of its topic. Only a
-# compressed batch can hold more than a topic's 1 MiB.
+# Limits on what a dead letter keeps: in base64 the value stays below the 2 MiB of the topic. Only a message of a
+# compressed batch can exceed its own topic's 1 MiB.
 KEPT_VALUE = 1024 * 1024
 KEPT_KEY = 64 * 1024
 KEPT_REASON = 2000
@@ -25,26 +25,25 @@ LOGGED_KEY = 100
 
 
 def now() -> datetime:
-    """Tell the time in UTC."""
+    """Current time in UTC."""
     return datetime.now(UTC)
 
 
 class DeadLetters:
     """Publishes dead letters through the producer that :class:`leap.streams.consumer.batch_loop.BatchLoop` flushes.
 
-    A batch that is handled again sends its dead letters again; topic, partition and offset tell that they
-    are the same.
+    A retried batch sends its dead letters again; topic, partition and offset identify duplicates.
 
     Parameters
     ----------
     settings
-        Where the topic is.
+        Topic prefix.
     producer
-        The `outputs` of the worker's loop, so that dead letters are acknowledged before the commit.
+        The `outputs` of the worker's loop: dead letters are acknowledged before the commit.
     worker
-        Name that goes into each letter.
+        Worker name recorded in each letter.
     clock
-        Tells the time in UTC.
+        Current time in UTC.
     """
 
     def __init__(
@@ -56,14 +55,14 @@ class DeadLetters:
         self._clock = clock
 
     def add(self, message: Message, reason: str) -> None:
-        """Set a message aside.
+        """Publish a dead letter for a message.
 
         Parameters
         ----------
         message
-            Whose value is kept up to 1 MiB and its key up to 64 KiB; the reason says so when one is longer.
+            Its value is kept up to 1 MiB and its key up to 64 KiB; the reason mentions a truncation.
         reason
-            What was wrong with it, and where in it.
+            What is wrong, and where in the message.
         """
         value, key = message.value, message.key
         if value is not None and len(value) > KEPT_VALUE:
@@ -85,7 +84,7 @@ class DeadLetters:
         self._producer.produce(self._topic, encode(letter), key, trace=message.trace)
         metrics.DEAD_LETTERS.labels(self._worker, message.topic).inc()
         log.warning(
-            "message set aside", worker=self._worker, topic=message.topic, partition=message.partition,
+            "message sent to dead letters", worker=self._worker, topic=message.topic, partition=message.partition,
             offset=message.offset, key=repr(key and key[:LOGGED_KEY]), reason=letter.reason,
             trace=trace_id(message.trace),
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a worker has to know of its topics beyond their messages: where they end, and whether they are the same."""
+"""End offsets and topic ids of a worker's topics."""
 
 import time
 from collections.abc import Collection, Sequence
@@ -15,12 +15,12 @@ from leap.streams.runtime.settings import Settings
 
 log = structlog.get_logger(__name__)
 
-LOOK_EVERY_S = 5.0
-LOOK_TIMEOUT_S = 1.0
+REFRESH_EVERY_S = 5.0
+REFRESH_TIMEOUT_S = 1.0
 
 
 class PartitionWatcher:
-    """Asks brokers now and then, apart from fetching: a consumer that stands still would not tell.
+    """Polls end offsets and topic ids through separate requests, because a stalled consumer reports neither.
 
     Parameters
     ----------
@@ -31,14 +31,14 @@ class PartitionWatcher:
     topics
         Names on the broker.
     progress
-        Told where the partitions end.
+        Receives the end offsets.
     clock
         Seconds on a monotonic clock.
 
     Attributes
     ----------
     ids
-        Id of each topic as it was at first.
+        Topic name to its id at startup.
 
     Raises
     ------
@@ -55,35 +55,35 @@ class PartitionWatcher:
         self._clock = clock
         self._admin = AdminClient(admin_config(settings))
         self.ids = topic_ids(settings, topics, self._admin)
-        self._look_at = clock() + LOOK_EVERY_S
+        self._next_refresh_at = clock() + REFRESH_EVERY_S
 
-    def due(self) -> bool:
-        """Tell whether it is time to look; true once each time."""
-        if self._clock() < self._look_at:
+    def is_due(self) -> bool:
+        """Whether a refresh is due; true once per interval."""
+        if self._clock() < self._next_refresh_at:
             return False
-        self._look_at = self._clock() + LOOK_EVERY_S
+        self._next_refresh_at = self._clock() + REFRESH_EVERY_S
         return True
 
-    def look(self, consumer: Consumer, assigned: Collection[Partition]) -> None:
-        """Ask about the partitions that a consumer has; what brokers do not answer now, they will the next time.
+    def refresh(self, consumer: Consumer, assigned: Collection[Partition]) -> None:
+        """Update end offsets and lag, and compare topic ids; a failed request is repeated at the next refresh.
 
         Raises
         ------
         TopicError
-            If a topic was created again.
+            If a topic was recreated.
         """
-        question = [TopicPartition(*partition, OFFSET_END) for partition in assigned]
+        ends = [TopicPartition(*partition, OFFSET_END) for partition in assigned]
         try:
-            answers = consumer.offsets_for_times(question, timeout=LOOK_TIMEOUT_S)
+            answers = consumer.offsets_for_times(ends, timeout=REFRESH_TIMEOUT_S)
             ids = topic_ids(self._settings, self.ids, self._admin)
         except (KafkaException, TopicError) as error:
-            log.warning("ends of partitions unknown", worker=self._worker, error=str(error))
+            log.warning("end offsets unknown", worker=self._worker, error=str(error))
             return
-        again = sorted(topic for topic, topic_id in ids.items() if topic_id != self.ids[topic])
-        if again:  # the client would go on at its old offset and miss all before
-            begin = [TopicPartition(*partition, 0) for partition in assigned if partition[0] in again]
+        recreated = sorted(topic for topic, topic_id in ids.items() if topic_id != self.ids[topic])
+        if recreated:  # the client would continue at its old offset and skip all earlier messages
+            begin = [TopicPartition(*partition, 0) for partition in assigned if partition[0] in recreated]
             consumer.commit(offsets=begin, asynchronous=False)
-            raise TopicError(f"{', '.join(again)} was deleted and created again; start the worker anew")
+            raise TopicError(f"{', '.join(recreated)} was deleted and recreated; restart the worker")
         metrics.BROKER_ANSWERED.labels(self._worker).set_to_current_time()
         self._progress.ends({(answer.topic, answer.partition): answer.offset for answer in answers})
         for (topic, partition), lag in self._progress.lag().items():

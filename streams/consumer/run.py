@@ -1,4 +1,4 @@
-"""Run a loop as a process: health, metrics, an end within 10 s of SIGTERM, and one when it is stuck."""
+"""Run a loop as a process: health, metrics, shutdown within 10 s of SIGTERM, exit when stuck."""
 
 import gc
 import math
@@ -16,50 +16,49 @@ from leap.streams.runtime.settings import Settings
 
 log = structlog.get_logger(__name__)
 
-# With what the interpreter takes to end, 10 s.
+# Plus the interpreter's own shutdown: 10 s.
 STOP_S = 8.0
-# Batches are many objects and hardly a cycle: at the default of 700 a fifth of a worker's time goes into
-# looking for some (measured of the history worker).
-COLLECT_EVERY = 50_000
-# Whoever comes back from a socket waits so long for the interpreter while another thread computes: at the default
-# of 5 ms a history worker that decodes while the store answers loses a seventh of its speed (measured).
+# Batches allocate many objects but hardly any cycles: at the default threshold of 700 the history worker spends a
+# fifth of its time in garbage collection (measured).
+GC_THRESHOLD = 50_000
+# A thread returning from I/O waits up to this long for the GIL: at the default of 5 ms the history worker, which
+# decodes while Redis works, loses a seventh of its throughput (measured).
 SWITCH_S = 0.0005
 
-# The Kafka client waits for times of day. If the clock goes back by hours its waits take as much longer (seen: it
-# fetched and sent nothing), so a worker begins anew rather than after it is found stuck.
+# librdkafka's timeouts use the wall clock. If that goes back by hours, its waits take as much longer (observed: no
+# fetch and no send), so the worker exits immediately rather than after the stall limit.
 CLOCK_BACK_S = 10.0
 
 
 class StuckError(RuntimeError):
-    """The loop makes no progress; whoever supervises the process starts it anew."""
+    """The loop makes no progress; the process supervisor has to restart it."""
 
 
 def tune_interpreter() -> None:
-    """Set what is global to a process the way a worker's batches and threads want it."""
-    gc.set_threshold(COLLECT_EVERY)
+    """Set the process-wide GC threshold and thread switch interval for workers."""
+    gc.set_threshold(GC_THRESHOLD)
     sys.setswitchinterval(SWITCH_S)
 
 
 def run_worker(loop: BatchLoop, settings: Settings) -> bool:
-    """Work until SIGTERM or SIGINT; to be called from the main thread.
+    """Run until SIGTERM or SIGINT; call from the main thread.
 
-    The loop runs in a thread of its own, so that a signal is heard while it waits for a broker or a store.
-    What is not committed when time runs out is done again by the next worker.
+    The loop runs in a thread of its own, so that signals are handled while it waits for a broker or Redis. A batch
+    not committed before the deadline is redelivered to the next worker.
 
     Returns
     -------
     bool
-        Whether the loop came to its end in time.
+        Whether the loop ended in time.
 
     Raises
     ------
     StuckError
-        If there is work and for five minutes none of it is done, be it that the client has stopped fetching,
-        that a batch hangs, or that it fails again and again; or if for ten the worker has not been in its group. So
-        an outage restarts a worker now and then: it cannot tell that from a fault of its own, and its batch comes
-        again. At once if the clock goes back by more than 10 s.
+        If there is lag but no progress for five minutes (the client stopped fetching, or a batch hangs or keeps
+        failing), or if the worker has not been in its group for ten. An outage therefore restarts workers from time
+        to time: they cannot tell it from a fault of their own. Immediately if the clock goes back by more than 10 s.
     Exception
-        What ended the loop.
+        Whatever ended the loop.
     """
     tune_interpreter()
     failures: list[Exception] = []
@@ -78,20 +77,26 @@ def run_worker(loop: BatchLoop, settings: Settings) -> bool:
             stack.enter_context(health_server(settings.metrics_port, loop.progress))
         thread = threading.Thread(target=work, name=loop.worker, daemon=True)
         thread.start()
-        latest = -math.inf
-        while thread.is_alive() and not loop.stopping:
-            thread.join(0.1)
-            if fault := loop.progress.fault():
-                raise StuckError(f"{loop.worker}: {fault}")
-            ahead = time.time() - time.monotonic()
-            latest = max(latest, ahead)
-            if latest - ahead > CLOCK_BACK_S:
-                raise StuckError(f"{loop.worker}: the clock went back by {latest - ahead:.0f} s")
+        _supervise(loop, thread)
         thread.join(STOP_S)
-        if failures:
-            raise failures[0]
-        if not thread.is_alive() and not loop.stopping:  # the client raises its own errors as what nothing catches
-            raise StuckError(f"{loop.worker}: its loop has ended")
-        if thread.is_alive():
-            log.error("stopped in the middle of a batch", worker=loop.worker, after_s=STOP_S)
-        return not thread.is_alive()
+    if failures:
+        raise failures[0]
+    ended = not thread.is_alive()
+    if ended and not loop.stopping:  # the client raises errors that `work` does not catch
+        raise StuckError(f"{loop.worker}: its loop has ended")
+    if not ended:
+        log.error("stopped in the middle of a batch", worker=loop.worker, after_s=STOP_S)
+    return ended
+
+
+def _supervise(loop: BatchLoop, thread: threading.Thread) -> None:
+    """Return once the loop ends or is asked to stop; raise `StuckError` if it makes no progress."""
+    latest = -math.inf
+    while thread.is_alive() and not loop.stopping:
+        thread.join(0.1)
+        if fault := loop.progress.fault():
+            raise StuckError(f"{loop.worker}: {fault}")
+        ahead = time.time() - time.monotonic()
+        latest = max(latest, ahead)
+        if latest - ahead > CLOCK_BACK_S:
+            raise StuckError(f"{loop.worker}: the clock went back by {latest - ahead:.0f} s")

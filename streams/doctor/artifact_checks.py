@@ -1,4 +1,4 @@
-"""Checks of :mod:`leap.streams.doctor.runner` of what nights write and workers read."""
+"""Checks of :mod:`leap.streams.doctor.runner` of artifacts and the hardware catalog."""
 
 import uuid
 from datetime import UTC, datetime
@@ -11,74 +11,74 @@ from leap.predictor.storage.urls import open_filesystem, redact_url
 from leap.schemas.hardware import CatalogError, load_catalog
 from leap.streams.doctor.check import CheckContext, CheckFailed, duration
 
-#: Nights that may pass without a new model: one that fails is tried again, and a gate may hold one back.
-OLD_S = 3 * 86_400.0
+#: Longest acceptable age of the production artifact: a failed run is retried, and the promotion gate may reject one.
+MAX_AGE_S = 3 * 86_400.0
 
 
-def reachable(visit: CheckContext) -> str:
-    """Whether artifacts can be read, and written by whoever runs nights."""
-    url = visit.settings.artifacts
+def reachable(context: CheckContext) -> str:
+    """Artifacts are readable, and writable for the retrainer."""
+    url = context.settings.artifacts
     shown = redact_url(url)
     try:
-        found = sum(len(open_store(url).versions(target)) for target in visit.settings.targets)
-        if "retrainer" not in visit.roles():
-            return f"{found} under {shown}, read only"
+        versions = sum(len(open_store(url).versions(target)) for target in context.settings.targets)
+        if "retrainer" not in context.roles():
+            return f"{versions} under {shown}, readable"
         files, root = open_filesystem(url)
         probe = f"{root.rstrip('/')}/.doctor-{uuid.uuid4().hex}"
         files.makedirs(root, exist_ok=True)
         files.pipe_file(probe, b"leap")
         if files.cat_file(probe) != b"leap":
-            raise OSError("what was written is not what is read")
+            raise OSError("read back other content than was written")
         files.rm_file(probe)
-    except Exception as error:  # every file system has errors of its own
+    except Exception as error:  # every file system has its own exceptions
         raise CheckFailed(
             redact_url(f"{shown}: {type(error).__name__}: {error}"),
-            "correct LEAP_ARTIFACTS, or the rights there; with --role, only nights must write",
+            "correct LEAP_ARTIFACTS, or the permissions; only the retrainer needs to write (see --role)",
         ) from error
-    return f"{found} under {shown}, can be read and written"
+    return f"{versions} under {shown}, readable and writable"
 
 
-def production(visit: CheckContext) -> str:
-    """Whether a whole and recent artifact of every target is in production."""
-    return "; ".join(_production(visit, target) for target in visit.settings.targets)
+def production(context: CheckContext) -> str:
+    """Every target has an intact and recent artifact in production."""
+    return "; ".join(_production(context, target) for target in context.settings.targets)
 
 
-def _production(visit: CheckContext, target: str) -> str:
-    store = open_store(visit.settings.artifacts)
+def _production(context: CheckContext, target: str) -> str:
+    store = open_store(context.settings.artifacts)
     try:
         pointer = store.pointer(target)
         if pointer is None:
             raise CheckFailed(
-                f"nothing of {target} is in production: lists are empty",
-                "leap retrain makes an artifact from finished attempts",
+                f"no artifact for {target} in production: lists are empty",
+                "leap retrain trains one from finished attempts",
             )
         manifest = load(store.folder(target, pointer.version)).manifest
     except ArtifactError as error:
         raise CheckFailed(
-            str(error), "leap artifact rollback goes back to the one before; workers keep what they have loaded"
+            str(error), "leap artifact rollback returns to the previous one; workers keep the one they have loaded"
         ) from error
-    age = (datetime.fromtimestamp(visit.now(), UTC) - manifest.created_at).total_seconds()
-    found = f"{pointer.version}, made {duration(age)} ago, every digest right"
-    if age > OLD_S:
+    age = (datetime.fromtimestamp(context.now(), UTC) - manifest.created_at).total_seconds()
+    summary = f"{pointer.version}, created {duration(age)} ago, digests verified"
+    if age > MAX_AGE_S:
         raise CheckFailed(
-            f"{found}{', pinned' if pointer.pinned else ''}",
-            "leap artifact promote releases the pin"
+            f"{summary}{', pinned' if pointer.pinned else ''}",
+            "leap artifact promote removes the pin"
             if pointer.pinned
-            else "see the last report why nights do not run, or do not promote (docs/night.md)",
+            else "the last report says why training runs fail or are not promoted (docs/night.md)",
             can_wait=True,
         )
-    return found + (", pinned" if pointer.pinned else "")
+    return summary + (", pinned" if pointer.pinned else "")
 
 
-def catalog(visit: CheckContext) -> str:
-    """Whether the hardware catalog can be read and has prices."""
-    path = visit.settings.catalog
+def catalog(context: CheckContext) -> str:
+    """The hardware catalog is valid and has prices."""
+    path = context.settings.catalog
     try:
         entries = load_catalog(Path(path) if path else None)
     except CatalogError as error:
         raise CheckFailed(str(error), "correct the file, or LEAP_CATALOG") from error
-    priced = sum(one.price_per_hour is not None for one in entries.values())
-    found = f"{len(entries)} hardware types, {priced} with a price"
+    priced = sum(hardware.price_per_hour is not None for hardware in entries.values())
+    summary = f"{len(entries)} hardware types, {priced} with a price"
     if not priced:
-        raise CheckFailed(found, "give prices: what has none is never ranked")
-    return found
+        raise CheckFailed(summary, "add prices: hardware without a price is never ranked")
+    return summary

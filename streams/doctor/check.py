@@ -1,4 +1,4 @@
-"""What a check of :mod:`leap.streams.doctor.runner` is given, and what it raises."""
+"""Input of the checks of :mod:`leap.streams.doctor.runner`, and the exception they raise."""
 
 import time
 from collections.abc import Callable
@@ -12,42 +12,42 @@ from leap.streams.kafka.clients import admin_config
 from leap.streams.runtime.acl import ROLES
 from leap.streams.runtime.settings import Settings
 
-#: Seconds that a check has; those that a client waits for one answer must be fewer.
+#: Deadline of a check, and the shorter timeout of one request, in seconds.
 DEADLINE_S = 4.5
 ANSWER_S = 3.0
-QUIET = {"log_level": "0"}  # findings tell what a client would log
-AS_OPERATOR = "run leap doctor as the user of an operator (docs/security.md)"
+QUIET = {"log_level": "0"}  # findings report the errors that a client would log
+AS_OPERATOR = "run leap doctor as an operator (docs/security.md)"
 
 
 class CheckFailed(Exception):
-    """Something is wrong; the text says what.
+    """A check failed; the text says what is wrong.
 
     Attributes
     ----------
     remedy
-        What to do about it.
+        What to do.
     can_wait
-        Nothing is lost or wrong yet.
+        Report a warning: nothing is lost or wrong yet.
     """
 
-    def __init__(self, found: str, remedy: str, can_wait: bool = False) -> None:
-        super().__init__(found)
+    def __init__(self, finding: str, remedy: str, can_wait: bool = False) -> None:
+        super().__init__(finding)
         self.remedy = remedy
         self.can_wait = can_wait
 
 
 @dataclass(frozen=True)
 class CheckContext:
-    """Where to look, for whom, and when.
+    """Settings, role and clocks of a run.
 
     Attributes
     ----------
     role
-        Whose rights are asked for (:data:`leap.streams.runtime.acl.ROLES`); empty is everybody's.
+        Role whose permissions are checked (:data:`leap.streams.runtime.acl.ROLES`); empty is all roles.
     now
         Seconds since 1970.
     monotonic
-        Seconds of a clock that never goes back.
+        Seconds of a monotonic clock.
     """
 
     settings: Settings
@@ -57,20 +57,20 @@ class CheckContext:
 
     @cached_property
     def admin(self) -> AdminClient:
-        """One for all checks: it must outlive every question, or the client library ends the process."""
+        """Shared by all checks: it must outlive its requests, or the client library crashes."""
         return AdminClient(admin_config(self.settings) | QUIET)
 
     def roles(self) -> list[str]:
-        """Roles whose rights are asked for."""
+        """Roles whose permissions are checked."""
         return [self.role] if self.role else list(ROLES)
 
     def declared(self) -> dict[str, Topic]:
-        """Declarations by their names on the broker."""
+        """Topic declarations by prefixed name."""
         return {self.settings.topic(name): topic for name, topic in load_topics().items()}
 
 
 def duration(seconds: float) -> str:
-    """A length of time for people.
+    """Format a duration.
 
     >>> duration(42), duration(600), duration(5400), duration(180_000)
     ('42 s', '10 min', '1.5 h', '2.1 days')

@@ -1,4 +1,4 @@
-"""Checks of :mod:`leap.streams.doctor.runner` that ask the store; of a Cluster, every primary."""
+"""Checks of :mod:`leap.streams.doctor.runner` of Redis; on a Cluster, of every primary."""
 
 import re
 from collections.abc import Iterator
@@ -12,55 +12,57 @@ from leap.streams.doctor.check import AS_OPERATOR, CheckContext, CheckFailed, du
 from leap.streams.redis_store.client import Client, connect
 from leap.streams.runtime.acl import ROLES
 
-#: Oldest version that the suite runs on.
-LEAST_VERSION = (6, 2)
-FULL = 0.8
-OFF_S = 2.0
-#: A script needs the rights of what it calls; what is asked here is not called (from Redis 7.0 on).
+#: Oldest version that is tested.
+MIN_VERSION = (6, 2)
+MAX_MEMORY_SHARE = 0.8
+MAX_CLOCK_SKEW_S = 2.0
+#: Checks the permission to write without writing (from Redis 7.0 on).
 MAY_WRITE = """
 if redis.acl_check_cmd and not redis.acl_check_cmd('HSET', KEYS[1], 'field', 'value') then
-  return redis.error_reply('NOPERM no right to HSET')
+  return redis.error_reply('NOPERM no permission for HSET')
 end
 return 1
 """
 
 
-def answers(visit: CheckContext) -> str:
-    """Whether it answers, takes writes and is new enough."""
+def answers(context: CheckContext) -> str:
+    """Redis answers, is a primary and of a supported version."""
     try:
-        nodes = _info(visit)
+        nodes = _info(context)
     except redis.AuthenticationError as error:
-        raise CheckFailed(str(error), "correct user and password in LEAP_REDIS_URL, or its file") from error
-    except ValueError as error:  # the URL is none: whatever could be read of it may be of the password
+        raise CheckFailed(str(error), "correct the user and password in LEAP_REDIS_URL, or in its file") from error
+    except ValueError as error:  # invalid URL: any part of it may belong to the password
         raise CheckFailed(str(error), "correct LEAP_REDIS_URL, or its file") from error
     except redis.RedisError as error:
-        place = urlsplit(visit.settings.redis_url)
+        url = urlsplit(context.settings.redis_url)
         raise CheckFailed(
-            f"{place.hostname}:{place.port}: {error}", "start it, or correct LEAP_REDIS_URL (rediss:// for TLS)"
+            f"{url.hostname}:{url.port}: {error}", "start it, or correct LEAP_REDIS_URL (rediss:// for TLS)"
         ) from error
-    for name, found in nodes.items():
-        if found["role"] != "master":
+    for name, info in nodes.items():
+        if info["role"] != "master":
             raise CheckFailed(f"{name} is a replica", "LEAP_REDIS_URL must name the primary")
-        if tuple(map(int, re.findall(r"\d+", found["redis_version"])[:2])) < LEAST_VERSION:
-            raise CheckFailed(f"{name} has version {found['redis_version']}", "upgrade to 6.2 or later")
-    return "; ".join(f"{name}, {_version(found)}" for name, found in nodes.items())
+        if tuple(map(int, re.findall(r"\d+", info["redis_version"])[:2])) < MIN_VERSION:
+            raise CheckFailed(f"{name} has version {info['redis_version']}", "upgrade to 6.2 or later")
+    return "; ".join(f"{name}, {_version(info)}" for name, info in nodes.items())
 
 
-def rights(visit: CheckContext) -> str:
-    """Whether this user may read and write the keys that the role needs; asked without touching them."""
-    with connect(visit.settings.redis_url) as client:
-        for role in visit.roles():
+def rights(context: CheckContext) -> str:
+    """This user has the key permissions of the role; checked without writing."""
+    with connect(context.settings.redis_url) as client:
+        for role in context.roles():
             for pattern in ROLES[role].keys:
                 try:
-                    _try(client, role, visit.settings.redis_prefix, pattern)
+                    _check_permission(client, role, context.settings.redis_prefix, pattern)
                 except redis.RedisError as error:
-                    key = visit.settings.redis_prefix + pattern.partition("~")[2]
-                    raise CheckFailed(f"{role}: {key}: {error}", "give the user its rules: docs/security.md") from error
-    return f"all that {visit.role or 'every role'} needs"
+                    key = context.settings.redis_prefix + pattern.partition("~")[2]
+                    raise CheckFailed(
+                        f"{role}: {key}: {error}", "add the ACL rules of the role; docs/security.md has the list"
+                    ) from error
+    return f"sufficient for {context.role or 'every role'}"
 
 
-def _try(client: Client, role: str, prefix: str, pattern: str) -> None:
-    """Do with one of a role's keys what the role does, and change nothing."""
+def _check_permission(client: Client, role: str, prefix: str, pattern: str) -> None:
+    """Access a key of a pattern as the role does, without changing it."""
     mode, _, rest = pattern.partition("~")
     key = prefix + re.sub(r"(\[0-9\])?\*", "0", rest)
     if not mode:
@@ -71,79 +73,79 @@ def _try(client: Client, role: str, prefix: str, pattern: str) -> None:
         client.mget(key)
 
 
-def persistence(visit: CheckContext) -> str:
-    """Whether a restart keeps what it holds, to the second."""
-    for name, found in _info(visit).items():
-        if not found["aof_enabled"]:
+def persistence(context: CheckContext) -> str:
+    """Persistence is on: a restart loses at most a second."""
+    for name, info in _info(context).items():
+        if not info["aof_enabled"]:
             raise CheckFailed(
-                f"{name} has no append-only file: a restart forgets what came since its last snapshot",
-                "appendonly yes, in its configuration and with CONFIG SET",
+                f"{name} has no append-only file: a restart loses everything since the last snapshot",
+                "set appendonly yes, in its configuration and with CONFIG SET",
                 can_wait=True,
             )
-        if "ok" not in (found["aof_last_write_status"], found["rdb_last_bgsave_status"]):
-            raise CheckFailed(f"{name} cannot write to its disk", "make room there; its log says what fails")
+        if "ok" not in (info["aof_last_write_status"], info["rdb_last_bgsave_status"]):
+            raise CheckFailed(f"{name} cannot write to its disk", "free disk space; its log has the error")
     return "append-only file on"
 
 
-def eviction(visit: CheckContext) -> str:
-    """Whether it refuses writes when it is full, rather than forget."""
-    for name, found in _info(visit).items():
-        if found["maxmemory_policy"] != "noeviction":
+def eviction(context: CheckContext) -> str:
+    """Writes fail when memory is full, rather than evict keys."""
+    for name, info in _info(context).items():
+        if info["maxmemory_policy"] != "noeviction":
             raise CheckFailed(
-                f"{name} has {found['maxmemory_policy']}: it forgets families when it is full",
-                "maxmemory-policy noeviction, in its configuration and with CONFIG SET",
+                f"{name} has {info['maxmemory_policy']}: it evicts keys when memory is full",
+                "set maxmemory-policy noeviction, in its configuration and with CONFIG SET",
             )
     return "noeviction"
 
 
-def memory(visit: CheckContext) -> str:
-    """Whether there is room."""
-    told = []
-    for name, found in _info(visit).items():
-        used, most = found["used_memory"], found["maxmemory"] or found.get("total_system_memory", 0)
-        told.append(f"{used / 1e6:,.0f} of {most / 1e6:,.0f} MB")
-        if most and used > FULL * most:
+def memory(context: CheckContext) -> str:
+    """Memory use is below 80%."""
+    shares = []
+    for name, info in _info(context).items():
+        used, limit = info["used_memory"], info["maxmemory"] or info.get("total_system_memory", 0)
+        shares.append(f"{used / 1e6:,.0f} of {limit / 1e6:,.0f} MB")
+        if limit and used > MAX_MEMORY_SHARE * limit:
             raise CheckFailed(
-                f"{name}: {told[-1]}", "raise maxmemory or add shards: docs/capacity.md says how much is right"
+                f"{name}: {shares[-1]}", "increase maxmemory or add shards; docs/capacity.md has the sizing"
             )
-    return "; ".join(told)
+    return "; ".join(shares)
 
 
-def clock(visit: CheckContext) -> str:
-    """Whether its clock and this machine's agree."""
-    with _open(visit) as client:
-        asked = visit.now()
+def clock(context: CheckContext) -> str:
+    """The clocks of Redis and this machine agree."""
+    with _open(context) as client:
+        sent = context.now()
         seconds, microseconds = client.time()
-        answered = visit.now()
-    off = seconds + microseconds / 1e6 - (asked + answered) / 2
-    if abs(off) - (answered - asked) / 2 > OFF_S:
+        received = context.now()
+    off = seconds + microseconds / 1e6 - (sent + received) / 2
+    if abs(off) - (received - sent) / 2 > MAX_CLOCK_SKEW_S:
         raise CheckFailed(
             f"this machine's clock is {duration(abs(off))} {'behind' if off > 0 else 'ahead'}",
-            "run an NTP client on both",
+            "run an NTP client on both machines",
             can_wait=True,
         )
-    return f"{abs(off):.3f} s from this machine's"
+    return f"{abs(off):.3f} s off this machine's"
 
 
-def _info(visit: CheckContext) -> dict[str, dict[str, Any]]:
-    """Name of each primary to what it tells of itself."""
-    with _open(visit) as client:
+def _info(context: CheckContext) -> dict[str, dict[str, Any]]:
+    """Name of each primary to its INFO."""
+    with _open(context) as client:
         if isinstance(client, redis.RedisCluster):
-            found: dict[str, dict[str, Any]] = client.info(target_nodes=redis.RedisCluster.PRIMARIES)
-            return found
-        place = urlsplit(visit.settings.redis_url)
-        return {f"{place.hostname}:{place.port or 6379}": client.info()}
+            by_node: dict[str, dict[str, Any]] = client.info(target_nodes=redis.RedisCluster.PRIMARIES)
+            return by_node
+        url = urlsplit(context.settings.redis_url)
+        return {f"{url.hostname}:{url.port or 6379}": client.info()}
 
 
 @contextmanager
-def _open(visit: CheckContext) -> Iterator[Client]:
-    """Connect; what this user may not ask is a finding."""
+def _open(context: CheckContext) -> Iterator[Client]:
+    """Connect; a denied command becomes a finding."""
     try:
-        with connect(visit.settings.redis_url) as client:
+        with connect(context.settings.redis_url) as client:
             yield client
     except redis.exceptions.NoPermissionError as error:
-        raise CheckFailed(f"this user may not ask: {error}", AS_OPERATOR, can_wait=True) from error
+        raise CheckFailed(f"permission denied: {error}", AS_OPERATOR, can_wait=True) from error
 
 
-def _version(found: dict[str, Any]) -> str:
-    return f"Valkey {found['valkey_version']}" if "valkey_version" in found else f"Redis {found['redis_version']}"
+def _version(info: dict[str, Any]) -> str:
+    return f"Valkey {info['valkey_version']}" if "valkey_version" in info else f"Redis {info['redis_version']}"

@@ -1,7 +1,7 @@
-"""Look at everything that Leap stands on, and say what to do about what is found: one check, one function.
+"""Check everything that Leap depends on; each failed check says what to do.
 
-A check returns what it found in order, or raises :class:`CheckFailed`. It has a deadline of its own, so that whatever
-hangs, all are done within twice the deadline: first those that others need, then the rest, each lot side by side.
+A check is a function that returns a summary or raises :class:`CheckFailed`. Checks that others require run first, then
+the rest; each group runs concurrently under a deadline, so the run takes at most twice the deadline whatever hangs.
 """
 
 import threading
@@ -11,109 +11,107 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from leap.predictor.storage.urls import redact_url
-from leap.streams.doctor import artifact_checks as artifacts
-from leap.streams.doctor import kafka_checks as kafka
-from leap.streams.doctor import redis_checks as store
+from leap.streams.doctor import artifact_checks, kafka_checks, lag_checks, redis_checks
 from leap.streams.doctor.check import DEADLINE_S, CheckContext, CheckFailed
 
 
 class Check(NamedTuple):
-    """One row of the table of checks.
+    """A check.
 
     Attributes
     ----------
-    look
-        Looks, and says what it found.
-    needs
-        Name of the check without which this one has nothing to look at.
+    run
+        Runs the check; returns what it found.
+    requires
+        Name of the check that this one requires.
     """
 
     name: str
-    look: Callable[[CheckContext], str]
-    needs: str = ""
+    run: Callable[[CheckContext], str]
+    requires: str = ""
 
 
 CHECKS = (
-    Check("broker", kafka.broker),
-    Check("topics", kafka.topics, "broker"),
-    Check("replicas", kafka.replicas, "broker"),
-    Check("rights on topics", kafka.rights, "broker"),
-    Check("history worker", kafka.history, "broker"),
-    Check("attempt joiner", kafka.joiner, "broker"),
-    Check("ranking worker", kafka.ranking, "broker"),
-    Check("dead letters", kafka.dead_letters, "broker"),
-    Check("clocks of senders", kafka.clocks, "broker"),
-    Check("store", store.answers),
-    Check("rights in the store", store.rights, "store"),
-    Check("store persistence", store.persistence, "store"),
-    Check("store eviction", store.eviction, "store"),
-    Check("store memory", store.memory, "store"),
-    Check("clock of the store", store.clock, "store"),
-    Check("artifacts", artifacts.reachable),
-    Check("production", artifacts.production, "artifacts"),
-    Check("hardware catalog", artifacts.catalog),
+    Check("broker", kafka_checks.broker),
+    Check("topics", kafka_checks.topics, "broker"),
+    Check("replicas", kafka_checks.replicas, "broker"),
+    Check("rights on topics", kafka_checks.rights, "broker"),
+    Check("history worker", lag_checks.history, "broker"),
+    Check("attempt joiner", lag_checks.joiner, "broker"),
+    Check("ranking worker", lag_checks.ranking, "broker"),
+    Check("dead letters", kafka_checks.dead_letters, "broker"),
+    Check("clocks of senders", kafka_checks.clocks, "broker"),
+    Check("store", redis_checks.answers),
+    Check("rights in the store", redis_checks.rights, "store"),
+    Check("store persistence", redis_checks.persistence, "store"),
+    Check("store eviction", redis_checks.eviction, "store"),
+    Check("store memory", redis_checks.memory, "store"),
+    Check("clock of the store", redis_checks.clock, "store"),
+    Check("artifacts", artifact_checks.reachable),
+    Check("production", artifact_checks.production, "artifacts"),
+    Check("hardware catalog", artifact_checks.catalog),
 )
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """What one check found.
+    """Result of a check.
 
     Attributes
     ----------
     state
-        A warning can wait until morning; what was not looked at is told by the fault that it hangs on.
+        A warning can wait until morning; a check is skipped if the one that it requires has a fault.
     remedy
-        What to do; empty where all is well.
+        What to do; empty if the check passed.
     """
 
     check: str
-    state: Literal["ok", "warning", "fault", "not looked at"]
+    state: Literal["ok", "warning", "fault", "skipped"]
     found: str
     remedy: str = ""
 
 
-def examine(visit: CheckContext, checks: Sequence[Check] = CHECKS, deadline_s: float = DEADLINE_S) -> list[Finding]:
-    """Run all checks; returns their findings in the order of the table, within twice the deadline."""
-    first = _side_by_side(visit, [check for check in checks if not check.needs], deadline_s)
-    wanted = [check for check in checks if check.needs and first[check.needs].state != "fault"]
-    found = first | _side_by_side(visit, wanted, deadline_s)
-    return [found.get(check.name) or _left_out(check) for check in checks]
+def examine(context: CheckContext, checks: Sequence[Check] = CHECKS, deadline_s: float = DEADLINE_S) -> list[Finding]:
+    """Run all checks; returns their findings in the same order, within twice the deadline."""
+    first = _run_concurrently(context, [check for check in checks if not check.requires], deadline_s)
+    wanted = [check for check in checks if check.requires and first[check.requires].state != "fault"]
+    findings = first | _run_concurrently(context, wanted, deadline_s)
+    return [findings.get(check.name) or _skipped(check) for check in checks]
 
 
-def _side_by_side(visit: CheckContext, checks: Sequence[Check], deadline_s: float) -> dict[str, Finding]:
-    found = {
+def _run_concurrently(context: CheckContext, checks: Sequence[Check], deadline_s: float) -> dict[str, Finding]:
+    findings = {
         check.name: Finding(
             check=check.name,
             state="fault",
             found=f"no answer within {deadline_s:g} s",
-            remedy="look at the network between here and there, and at its load",
+            remedy="check the network path and the load of the service",
         )
         for check in checks
     }
     done = threading.Semaphore(0)
 
     def run(check: Check) -> None:
-        found[check.name] = _finding(visit, check)
+        findings[check.name] = _finding(context, check)
         done.release()
 
     for check in checks:
         threading.Thread(target=run, args=(check,), name=check.name, daemon=True).start()
-    until = visit.monotonic() + deadline_s
+    until = context.monotonic() + deadline_s
     for _ in checks:
-        done.acquire(timeout=max(0.0, until - visit.monotonic()))
-    return dict(found)  # one that answers later changes nothing
+        done.acquire(timeout=max(0.0, until - context.monotonic()))
+    return dict(findings)  # a copy: late results are ignored
 
 
-def _finding(visit: CheckContext, check: Check) -> Finding:
+def _finding(context: CheckContext, check: Check) -> Finding:
     try:
-        return Finding(check=check.name, state="ok", found=check.look(visit))
-    except CheckFailed as trouble:
-        state: Literal["warning", "fault"] = "warning" if trouble.can_wait else "fault"
-        return Finding(check=check.name, state=state, found=str(trouble), remedy=trouble.remedy)
-    except Exception as error:  # whatever a client raises is a finding too
+        return Finding(check=check.name, state="ok", found=check.run(context))
+    except CheckFailed as failure:
+        state: Literal["warning", "fault"] = "warning" if failure.can_wait else "fault"
+        return Finding(check=check.name, state=state, found=str(failure), remedy=failure.remedy)
+    except Exception as error:  # any exception of a client is a finding too
         text = redact_url(f"{type(error).__name__}: {error}")
-        return Finding(check=check.name, state="fault", found=text, remedy="see what it names")
+        return Finding(check=check.name, state="fault", found=text, remedy="see the error message")
 
 
-def _left_out(check: Check) -> Finding:
-    return Finding(check=check.name, state="not looked at", found=f"needs: {check.needs}")
+def _skipped(check: Check) -> Finding:
+    return Finding(check=check.name, state="skipped", found=f"requires {check.requires}")

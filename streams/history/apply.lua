@@ -2,16 +2,16 @@
 --
 -- KEYS[1]  the bucket, a hash. Field "@<topic id>/<partition>": the fence, the highest offset applied.
 --          Any other field: "<n> <mean> <m2> <last> <last_at> " and the newest attempts, 12 letters each.
--- ARGV[1]  how many attempt ids a statistic remembers
--- ARGV[2]  MessagePack of {sources, begins, ends}: names of fences, and from where to where in each source all
---          that concerns the bucket is in the updates; what is before has been applied, or the bucket has lost it
--- ARGV[3]  MessagePack of {fields, updates}: names of statistics; and for each update six items: index of its
---          source, index of its field, offset, attempt id, value, event time. Updates of one source stand in
---          order of offset, and all of one offset are in one call.
--- Returns  {added, duplicates, redelivered, fences before the call...}. Nothing is written if a source begins
---          beyond its fence: that would hide what is lost.
+-- ARGV[1]  number of attempt ids kept per statistic
+-- ARGV[2]  MessagePack of {sources, begins, ends}: fence fields, and the offset range [begin, end) that the updates
+--          cover in each source; earlier offsets have been applied, unless the bucket has lost them
+-- ARGV[3]  MessagePack of {fields, updates}: names of statistics, and six items per update: index of its source,
+--          index of its field, offset, attempt id, value, event time. Updates of a source are in order of offset,
+--          and all updates of an offset are in one call.
+-- Returns  {added, duplicates, redelivered, fences before the call...}. Nothing is written if a range begins beyond
+--          its fence, because that would hide the loss.
 --
--- Everything is computed before the first write, and the writes of a script are one transaction.
+-- Everything is computed before the first write; the writes of a script are atomic.
 
 local bucket = KEYS[1]
 local room = tonumber(ARGV[1]) * 12

@@ -1,4 +1,4 @@
-"""Compare the statistics in the store with what the topics say they should be."""
+"""Recompute the statistics from the topics, and compare them with the store."""
 
 import math
 from array import array
@@ -20,7 +20,7 @@ from leap.streams.kafka.range_reader import read_range
 from leap.streams.kafka.topic_admin import TIMEOUT_S, topic_ids
 from leap.streams.runtime.settings import Settings
 
-#: Relative; of means and deviations that were summed in another order.
+#: Relative tolerance for means and deviations, which depend on summation order.
 TOLERANCE = 1e-9
 
 Row = tuple[Key, float, float]
@@ -28,7 +28,7 @@ Row = tuple[Key, float, float]
 
 @dataclass(frozen=True)
 class Difference:
-    """A statistic that is not what it should be; None where there is none at all."""
+    """A statistic that differs; None where it does not exist."""
 
     key: Key
     stored: Statistics | None
@@ -37,14 +37,14 @@ class Difference:
 
 @dataclass
 class Audit:
-    """What was compared, and what differs.
+    """Result of a comparison.
 
     Attributes
     ----------
     whole
-        Whether all that the store may know of was there to be recomputed.
+        Whether the topics still hold everything that the store may have seen.
     ahead
-        If not: statistics that have more than that. Of those nothing else can be said.
+        If not `whole`: statistics with more observations than the topics hold, which cannot be checked further.
     """
 
     whole: bool
@@ -54,50 +54,50 @@ class Audit:
 
 
 def audit(settings: Settings, store: HistoryStore, target: str) -> Audit:
-    """Compare with the completions if their topic still has all that there ever were, else with the attempts."""
-    committed = _committed(settings)  # before the store is read: it has at least what was committed
+    """Compare with the completions if none has expired from their topic, otherwise with the joined attempts."""
+    committed = _committed(settings)  # read before the store, which then has at least these updates
     if committed is None:
         return compare(store.buckets(target), attempts(settings, target), whole=False)
     buckets = list(store.buckets(target))
-    if any(bucket.fences.keys() - committed.keys() for bucket in buckets):  # of a topic that was created again
+    if any(bucket.fences.keys() - committed.keys() for bucket in buckets):  # of a recreated topic
         return compare(store.buckets(target), attempts(settings, target), whole=False)
     return compare(buckets, _completions(settings, target, buckets, committed))
 
 
 def compare(buckets: Iterable[Bucket], rows: Iterable[Row], whole: bool = True) -> Audit:
-    """Recompute every statistic and compare.
+    """Recompute and compare every statistic.
 
     Parameters
     ----------
     buckets
-        Read when the rows have been, if there may be more of them meanwhile.
+        Iterated after the rows, so it may be lazy.
     rows
-        Key, value (natural logarithm of the measurement) and event time of every attempt, each attempt once.
+        Key, value (ln of the measurement) and event time (s) of every attempt, without duplicates.
     whole
-        Whether the rows are all: if not, a statistic of more than there are is no difference.
+        Whether the rows are complete; otherwise a statistic with more observations is `ahead`, not a difference.
     """
     values: dict[Key, tuple[array[float], array[float]]] = {}
-    for key, value, at in rows:
+    for key, value, event_time in rows:
         if key not in values:
             values[key] = array("d"), array("d")
         values[key][0].append(value)
-        values[key][1].append(at)
-    done = Audit(whole)
+        values[key][1].append(event_time)
+    result = Audit(whole)
     for bucket in buckets:
         for key, stored in bucket.statistics.items():
             expected = of(*values.pop(key)) if key in values else None
-            done.compared += 1
+            result.compared += 1
             if not whole and _ahead(stored, expected):
-                done.ahead += 1
+                result.ahead += 1
             elif expected is None or not _same(stored, expected):
-                done.differences.append(Difference(key, stored, expected))
-    done.compared += len(values)
-    done.differences += [Difference(key, None, of(*pair)) for key, pair in values.items()]
-    return done
+                result.differences.append(Difference(key, stored, expected))
+    result.compared += len(values)
+    result.differences += [Difference(key, None, of(*pair)) for key, pair in values.items()]
+    return result
 
 
 def attempts(settings: Settings, target: str) -> Iterator[Row]:
-    """Rows of the feature table's log, the topic of joined attempts; of an attempt that came twice, the first."""
+    """Rows from the topic of joined attempts; the first of duplicates."""
     seen: set[str] = set()
     for message in read_range(settings, settings.topic(ATTEMPTS)):
         try:
@@ -113,17 +113,20 @@ def attempts(settings: Settings, target: str) -> Iterator[Row]:
 
 
 def _committed(settings: Settings) -> dict[str, int] | None:
-    """Source to the offset that the history workers have committed; None if completions have expired."""
+    """Source to the committed offset of the history workers; None if completions have expired."""
     topic = settings.topic(COMPLETED)
     topic_id = topic_ids(settings, [topic])[topic]
-    consumer = Consumer(consumer_config(settings, WORKER))  # never joins its group
+    consumer = Consumer(consumer_config(settings, WORKER))  # does not join the group
     try:
         numbers = consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
         partitions = [TopicPartition(topic, number) for number in numbers]
         for partition in partitions:
             if when_led(partial(consumer.get_watermark_offsets, partition, TIMEOUT_S), TIMEOUT_S)[0]:
                 return None
-        return {f"{topic_id}/{one.partition}": one.offset for one in consumer.committed(partitions, timeout=TIMEOUT_S)}
+        return {
+            f"{topic_id}/{partition.partition}": partition.offset
+            for partition in consumer.committed(partitions, timeout=TIMEOUT_S)
+        }
     finally:
         consumer.close()
 
@@ -131,19 +134,19 @@ def _committed(settings: Settings) -> dict[str, int] | None:
 def _completions(
     settings: Settings, target: str, buckets: Sequence[Bucket], committed: Mapping[str, int]
 ) -> Iterator[Row]:
-    """Rows of all completions that were committed, or that a bucket says it has; of an attempt the first."""
+    """Rows of completions that are committed, or below a bucket's fence; the first of duplicates."""
     seen: set[str] = set()
     for message in read_range(settings, settings.topic(COMPLETED)):
-        for found in read([message], [target])[0]:
+        for observation in read([message], [target])[0]:
             known = [
                 key
-                for key in found.keys
-                if found.offset < committed.get(found.source, 0)
-                or found.offset <= buckets[bucket_of(key.name)].fences.get(found.source, -1)
+                for key in observation.keys
+                if observation.offset < committed.get(observation.source, 0)
+                or observation.offset <= buckets[bucket_of(key.name)].fences.get(observation.source, -1)
             ]
-            if known and found.attempt_id not in seen:
-                seen.add(found.attempt_id)
-                yield from ((key, found.value, found.at) for key in known)
+            if known and observation.attempt_id not in seen:
+                seen.add(observation.attempt_id)
+                yield from ((key, observation.value, observation.event_time) for key in known)
 
 
 def _ahead(stored: Statistics, expected: Statistics | None) -> bool:

@@ -1,7 +1,7 @@
-"""The history in a file: gzipped JSON lines of all that the store holds, so nothing is lost in between.
+"""Backup of the history: gzipped JSON lines with every bucket of the store.
 
-An artifact's snapshot cannot stand in for it: that has hashes of names and rounded numbers, no fences and no
-attempts.
+The snapshot in an artifact cannot replace it: that has hashed names and rounded numbers, and neither fences nor
+attempt ids.
 """
 
 import gzip
@@ -21,7 +21,7 @@ from leap.streams.history.updates import BUCKETS
 
 FORMAT = 1
 MAX_HEADER = 4096
-#: Of a bucket unpacked: 64 of them at 250,000 families take 40 MB each.
+#: Bytes of a decompressed bucket: with 250,000 families each of the 64 takes 40 MB.
 MAX_LINE = 256 * 2**20
 
 
@@ -31,7 +31,7 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One bucket, as it stood at one moment."""
+    """One bucket, read atomically."""
 
     target: str
     number: Annotated[int, Meta(ge=0, lt=BUCKETS)]
@@ -39,12 +39,12 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def write_backup(store: HistoryStore, targets: Collection[str], path: Path) -> int:
-    """Write all statistics, while workers go on; the file appears whole or not at all.
+    """Write all statistics while workers keep running; the file is replaced atomically.
 
     Returns
     -------
     int
-        How many statistics it holds.
+        Number of statistics written.
     """
     data, count = pack(store, targets)
     draft = path.with_name(path.name + ".draft")
@@ -57,7 +57,7 @@ def write_backup(store: HistoryStore, targets: Collection[str], path: Path) -> i
 
 
 def pack(store: HistoryStore, targets: Collection[str]) -> tuple[bytes, int]:
-    """Read all statistics, while workers go on; give the content of a backup and how many it holds."""
+    """Content of a backup, and the number of statistics in it; workers keep running."""
     generation = store.generation()
     count = 0
     packed = BytesIO()
@@ -77,29 +77,29 @@ def read_backup(path: Path) -> Iterator[Line]:
     Raises
     ------
     ValueError
-        If it is not a backup, is cut short, or was written by another version; the message names the file.
+        If it is not a backup, truncated, or of another format version; the message names the file.
     """
     try:
         with gzip.open(path, "rb") as lines:
             header = msgspec.json.decode(lines.readline(MAX_HEADER), type=_Header)
             if header != _Header(FORMAT, BUCKETS):
-                raise ValueError(f"{header}, but this version reads {_Header(FORMAT, BUCKETS)}")
+                raise ValueError(f"{header}, expected {_Header(FORMAT, BUCKETS)}")
             while text := lines.readline(MAX_LINE + 1):
                 if len(text) > MAX_LINE:
-                    raise ValueError(f"a bucket of more than {MAX_LINE} bytes")
+                    raise ValueError(f"a bucket is larger than {MAX_LINE} bytes")
                 line = msgspec.json.decode(text, type=Line)
                 _check(line)
                 yield line
     except (ValueError, EOFError, RecursionError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} is no backup that can be used: {error}") from error
+        raise ValueError(f"{path} is not a valid backup: {error}") from error
 
 
 def _check(line: Line) -> None:
-    """Raise ValueError for what workers would fail on once it is in the store."""
+    """Raise ValueError on content that workers would fail on."""
     try:
         bucket = Bucket.of({name.encode(): value.encode() for name, value in line.fields.items()})
     except TypeError as error:
-        raise ValueError(f"bucket {line.number}: a key of other than two or three parts") from error
+        raise ValueError(f"bucket {line.number}: a key does not have two or three parts") from error
     for key, statistics in bucket.statistics.items():
         if not all(map(math.isfinite, statistics)):
             raise ValueError(f"bucket {line.number}: statistics of {key.name:.80} are not finite")

@@ -1,6 +1,6 @@
-"""Replay completions into a new generation of keys and switch to it, while workers go on.
+"""Replay completions into a new generation of keys and switch to it, while workers keep running.
 
-Why nothing is lost or doubled by the switch is argued in docs/history.md.
+docs/history.md explains why the switch neither loses nor duplicates updates.
 """
 
 import time
@@ -11,50 +11,49 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leap.schemas.topics import COMPLETED
-from leap.streams.consumer.batch_loop import Message
 from leap.streams.history.backup import read_backup
 from leap.streams.history.store import HistoryStore
 from leap.streams.history.worker import BATCH_SIZE, TARGETS, read
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.redis_store.offset_fence import offset_ranges, source
 from leap.streams.runtime.settings import Settings
 
-#: Workers wait so long for a rebuild that died while it switched. It renews with every batch, and one is no older than
-#: BATCH_S when the next message comes.
-HOLD_MS = 60_000
+#: TTL of the rebuild lock, for which workers wait if a rebuild dies while it switches. It is renewed with every batch,
+#: that is at least every BATCH_S.
+LOCK_TTL_MS = 60_000
 BATCH_S = 10.0
 
-# KEYS: pointer, hold; ARGV: token, lifetime in ms, generation before, generation after (none only renews).
-_GUARDED = """
+# KEYS: pointer, lock; ARGV: token, TTL in ms, old generation, new generation (empty: only renew the lock).
+_RENEW_OR_SWITCH = """
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
 if ARGV[4] == '' then return redis.call('PEXPIRE', KEYS[2], ARGV[2]) end
 if (redis.call('GET', KEYS[1]) or '0') ~= ARGV[3] then return 0 end
 redis.call('SET', KEYS[1], ARGV[4])
 return redis.call('DEL', KEYS[2])
 """
-_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
+_UNLOCK = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
 
 Progress = Callable[[int], object]
 
 
 class SwitchError(RuntimeError):
-    """Another rebuild was faster, or this one stood still too long; the history is as it was: rebuild again."""
+    """Another rebuild has switched, or this one lost its lock. The history is unchanged: rebuild again."""
 
 
 @dataclass
 class Rebuilt:
-    """What a rebuild did.
+    """Result of a rebuild.
 
     Attributes
     ----------
     generation
-        The generation of keys in use from now on.
+        The new generation of keys.
     messages, rejected
-        Messages replayed, and how many of them are no completions.
+        Messages replayed, and how many of them are not valid completions.
     missing
-        Offsets between the end of the backup and the oldest message that the topic still has: completions
-        that are in neither.
+        Offsets between the end of the backup and the oldest message of the topic: completions that are in neither.
     """
 
     generation: int
@@ -70,28 +69,28 @@ def rebuild(
     backup: Path | None = None,
     progress: Progress = lambda messages: None,
 ) -> Rebuilt:
-    """Make the history anew from the topic, or from a backup and what the topic has beyond it.
+    """Rebuild the history from the topic, or from a backup and the messages after it.
 
-    The generation before stays until the next rebuild, for whoever is reading it.
+    The old generation stays until the next rebuild, for readers that still use it.
 
     Parameters
     ----------
     progress
-        Called now and then with the number of messages replayed.
+        Called periodically with the number of messages replayed.
 
     Raises
     ------
     SwitchError
-        If the switch could not be made. Nothing has changed.
+        If the switch failed. The history is unchanged.
     ValueError
-        If the backup cannot be used.
+        If the backup is not valid.
     """
     before = store.generation()
     done = Rebuilt(store.new_generation())
     fences = _load(store, targets, done.generation, backup) if backup is not None else {}
     replay = _Replay(settings, store, targets, fences, done)
     replay.run(progress)
-    with _hold(store, before, done.generation) as renew:
+    with _rebuild_lock(store, before, done.generation) as renew:
         replay.run(lambda messages: renew())
     for old in range(before):
         for target in targets:
@@ -100,7 +99,7 @@ def rebuild(
 
 
 class _Replay:
-    """Reads the topic from its beginning; run again, what came since: workers wait meanwhile."""
+    """Replays the topic: the first run from its beginning, later runs from where the last one ended."""
 
     def __init__(
         self,
@@ -120,14 +119,14 @@ class _Replay:
     def run(self, progress: Progress) -> None:
         batch: list[Message] = []
         until = time.monotonic() + BATCH_S
-        begins = {place: offset + 1 for place, offset in self._reached.items()}
+        begins = {partition: offset + 1 for partition, offset in self._reached.items()}
         for message in read_range(self._settings, self._settings.topic(COMPLETED), begins=begins):
-            place, name = (message.topic_id, message.partition), source(message)
-            reached = self._reached.get(place)
+            partition, name = (message.topic_id, message.partition), source(message)
+            reached = self._reached.get(partition)
             if reached is None and name in self._fences:
                 self._done.missing += max(0, message.offset - self._fences[name] - 1)
-            if reached is None or message.offset > reached:  # a partition that was cut begins again
-                self._reached[place] = message.offset
+            if reached is None or message.offset > reached:  # a recreated partition starts over
+                self._reached[partition] = message.offset
                 batch.append(message)
             if len(batch) == BATCH_SIZE or time.monotonic() > until:
                 self._apply(batch)
@@ -145,7 +144,7 @@ class _Replay:
 
 
 def _load(store: HistoryStore, targets: Collection[str], generation: int, backup: Path) -> dict[str, int]:
-    """Write a backup into an empty generation; return how far it goes in each partition."""
+    """Load a backup into an empty generation; return the highest fence of each source."""
     fences: dict[str, int] = {}
     for line in read_backup(backup):
         if line.target in targets:
@@ -157,21 +156,21 @@ def _load(store: HistoryStore, targets: Collection[str], generation: int, backup
 
 
 @contextmanager
-def _hold(store: HistoryStore, before: int, after: int) -> Iterator[Callable[[], None]]:
-    """Make the workers wait during the block, then switch; the block renews while it works."""
-    client, names = store.client, (store.pointer, store.hold)
+def _rebuild_lock(store: HistoryStore, before: int, after: int) -> Iterator[Callable[[], None]]:
+    """Hold the lock that makes workers wait, then switch generations; the block has to renew the lock."""
+    client, names = store.client, (store.pointer, store.rebuild_lock)
     token = uuid.uuid4().hex
 
     def renew() -> None:
-        if not client.eval(_GUARDED, 2, *names, token, HOLD_MS, before, ""):
-            raise SwitchError("the switch stood still for too long; rebuild again")
+        if not client.eval(_RENEW_OR_SWITCH, 2, *names, token, LOCK_TTL_MS, before, ""):
+            raise SwitchError("the rebuild lock expired; rebuild again")
 
-    if not client.set(store.hold, token, nx=True, px=HOLD_MS):
-        raise SwitchError("another rebuild is switching; wait for it, then see whether this one is needed")
+    if not client.set(store.rebuild_lock, token, nx=True, px=LOCK_TTL_MS):
+        raise SwitchError("another rebuild is switching; wait for it, and rebuild again only if still needed")
     try:
         yield renew
-        if not client.eval(_GUARDED, 2, *names, token, HOLD_MS, before, after):
-            raise SwitchError("another rebuild switched meanwhile, or this one stood still; rebuild again")
+        if not client.eval(_RENEW_OR_SWITCH, 2, *names, token, LOCK_TTL_MS, before, after):
+            raise SwitchError("another rebuild switched meanwhile, or the rebuild lock expired; rebuild again")
     except BaseException:
-        client.eval(_RELEASE, 1, store.hold, token)
+        client.eval(_UNLOCK, 1, store.rebuild_lock, token)
         raise

@@ -1,6 +1,6 @@
-"""Running statistics in Redis: every measurement counts once, whatever is sent again.
+"""Running statistics in Redis, with exactly-once updates under redelivery.
 
-Why that holds is argued in docs/history.md. A store is plain Redis, a Redis Cluster or Valkey.
+docs/history.md has the argument. Runs on Redis, Redis Cluster and Valkey.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from leap.streams.history.updates import BUCKETS, Key, Observation, Spans, bucke
 from leap.streams.redis_store.client import Client
 from leap.streams.redis_store.offset_fence import check_fences
 
-#: Attempts that each statistic remembers, to see a producer's duplicates: 3 kB once it has seen so many.
+#: Attempt ids kept per statistic to detect a producer's duplicates; 3 kB when full.
 WINDOW = 256
 
 SCRIPT = resources.files("leap.streams.history").joinpath("apply.lua").read_text()
@@ -24,11 +24,11 @@ _decode_json = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 class RebuildInProgress(RuntimeError):
-    """A rebuild is about to switch to a new generation: try the same batch again in a moment."""
+    """A rebuild is switching to a new generation: retry the batch."""
 
 
 class Applied(NamedTuple):
-    """What became of a batch, in updates of single statistics."""
+    """Outcome of a batch, counted in updates of single statistics."""
 
     added: int = 0
     duplicates: int = 0
@@ -37,14 +37,14 @@ class Applied(NamedTuple):
 
 @dataclass
 class Bucket:
-    """All that one bucket held at one moment."""
+    """Content of a bucket, read atomically."""
 
     statistics: dict[Key, Statistics] = field(default_factory=dict)
     fences: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, fields: Mapping[bytes, bytes]) -> "Bucket":
-        """Read the fields of the hash."""
+        """Parse the fields of the hash."""
         bucket = cls()
         for name, value in fields.items():
             if name.startswith(b"@"):
@@ -62,65 +62,65 @@ class HistoryStore:
     client
         Connection, without `decode_responses`.
     prefix
-        Put before every key.
+        Prefix of all keys.
     window
-        Attempt ids that each statistic remembers.
+        Attempt ids kept per statistic.
 
     Raises
     ------
     ValueError
-        If the prefix has a brace, which would decide the slot of every key in a Cluster.
+        If the prefix contains a brace, which would be taken for the hash tag of every key.
     """
 
     def __init__(self, client: Client, prefix: str, window: int = WINDOW) -> None:
         if "{" in prefix:
-            raise ValueError(f"prefix {prefix!r} of the keys has a brace")
+            raise ValueError(f"key prefix {prefix!r} contains a brace; remove it")
         self.client = client
         self.pointer = f"{prefix}:history:{{generation}}"
-        self.hold = f"{self.pointer}:hold"
+        self.rebuild_lock = f"{self.pointer}:hold"
         self._prefix = prefix
         self._window = window
 
     def generation(self) -> int:
-        """Read the generation of keys in use.
+        """Generation of keys in use.
 
         Raises
         ------
-        Held
+        RebuildInProgress
             While a rebuild switches.
         """
-        current, hold = self.client.mget(self.pointer, self.hold)
-        if hold is not None:
+        current, lock = self.client.mget(self.pointer, self.rebuild_lock)
+        if lock is not None:
             raise RebuildInProgress("a rebuild of the history is switching generations")
         return int(current or 0)
 
     def apply(
         self, observations: Sequence[Observation], spans: Spans | None = None, generation: int | None = None
     ) -> Applied:
-        """Add a batch, each observation at most once to each of its keys.
+        """Apply a batch: each observation at most once to each of its keys.
 
-        Safe to call again with the same observations, also cut into other batches.
+        Idempotent, also if the same observations come in other batches.
 
         Parameters
         ----------
         observations
-            In order of offset within a source, and all of a message's together.
+            In order of offset within a source; those of one message are adjacent.
         spans
-            The offsets that the batch stands for: it has whatever there is to be learned from them. By default
-            those up to the last observations, of which the store need not have anything yet.
+            The offsets that the batch covers, by target and source. By default everything up to its last offsets,
+            without a check that earlier offsets have been applied.
         generation
-            Where to; by default the one in use.
+            Generation to write to; by default the one in use.
 
         Raises
         ------
-        Held
+        RebuildInProgress
             While a rebuild switches.
-        Lost
-            If the store lacks something from before the spans.
+        StoreDataLost
+            If the store lacks an update from before the spans.
         ValueError
-            If a value or time is not finite. Nothing has been written then.
+            If a value or time is not finite; nothing is written.
         redis.RedisError
-            If the store failed. As after `Lost`, part of the batch may have been written: apply it again.
+            If Redis failed. As after `StoreDataLost`, the batch may be partly applied: apply it again.
         """
         if generation is None:
             generation = self.generation()
@@ -130,7 +130,7 @@ class HistoryStore:
             with self.client.pipeline(transaction=False) as pipeline:
                 for number, updates in enumerate(buckets):
                     bucket = self._bucket(generation, target, number)
-                    # Not pipeline.eval, a name that the pipeline of a Cluster refuses.
+                    # Not pipeline.eval, which cluster pipelines do not support.
                     pipeline.execute_command("EVAL", SCRIPT, 1, bucket, self._window, arguments, updates)
                 replies = pipeline.execute()
             applied += [reply[:3] for reply in replies]
@@ -140,32 +140,32 @@ class HistoryStore:
     def buckets(self, target: str) -> Iterator[Bucket]:
         """Read all statistics, one bucket at a time.
 
-        Each bucket is read at one moment: its fences say exactly what its statistics contain, while writers
-        go on. Memory stays that of one bucket.
+        Each bucket is read atomically, so its fences match its statistics even while workers write. Memory is that
+        of one bucket.
         """
         for fields in self.dump(target, self._current()):
             yield Bucket.of(fields)
 
     def bucket(self, target: str, name: str) -> Bucket:
-        """Read the bucket of a family, which also has it on every hardware type, or of a model type."""
+        """Bucket of a family (including its statistics per hardware type) or of a model type."""
         return Bucket.of(self._fields(self._current(), target, bucket_of(name)))
 
     def dump(self, target: str, generation: int) -> Iterator[dict[bytes, bytes]]:
-        """Read each bucket as it stands, fences and attempt ids too."""
+        """Raw fields of each bucket, including fences and attempt ids."""
         for number in range(BUCKETS):
             yield self._fields(generation, target, number)
 
     def load(self, generation: int, target: str, number: int, fields: Mapping[str, str]) -> None:
-        """Write a bucket as `dump` gave it into a generation that is not in use."""
+        """Write a bucket returned by `dump` into a generation that is not in use."""
         if fields:
             self.client.hset(self._bucket(generation, target, number), items=list(chain(*fields.items())))
 
     def new_generation(self) -> int:
-        """Reserve a generation that nobody else has or had."""
+        """Reserve an unused generation number."""
         return int(self.client.incr(f"{self.pointer}:highest"))
 
     def remove(self, target: str, generation: int) -> None:
-        """Drop a generation."""
+        """Delete a generation."""
         for number in range(BUCKETS):
             self.client.unlink(self._bucket(generation, target, number))
 

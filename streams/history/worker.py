@@ -1,4 +1,4 @@
-"""The history worker: completions in, running statistics in the store."""
+"""The history worker: turns completions into running statistics in Redis."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping
@@ -11,11 +11,12 @@ from leap.predictor.features.job_family import family
 from leap.schemas.codec import Rejected, decode
 from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
 from leap.schemas.topics import COMPLETED
-from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.consumer.dead_letters import DeadLetters
 from leap.streams.history.store import HistoryStore
 from leap.streams.history.updates import Key, Observation, Spans
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.redis_store.client import connect
 from leap.streams.redis_store.offset_fence import OffsetRange, StoreDataLost, offset_ranges, source
 from leap.streams.runtime import metrics
@@ -23,8 +24,8 @@ from leap.streams.runtime.settings import Settings
 
 WORKER = "history"
 TARGETS = (THROUGHPUT,)
-# While the store works on one slice of a batch, the next is decoded. The cost of a script call is spread over
-# what falls into one bucket: 5,000 completions give each of the 64 buckets some 200 updates.
+# The next slice of a batch is decoded while Redis applies the previous one. 5,000 completions give each of the 64
+# buckets about 200 updates, which amortises the cost of a script call.
 SLICE = 5000
 BATCH_SIZE = 8 * SLICE
 
@@ -32,7 +33,7 @@ BATCH_SIZE = 8 * SLICE
 def read(
     messages: Iterable[Message], targets: Collection[str] = TARGETS
 ) -> tuple[list[Observation], list[tuple[Message, str]]]:
-    """Turn messages into observations, and list those that are no completion with what is wrong with them."""
+    """Observations of valid completions, and the rejected messages with their reasons."""
     observations: list[Observation] = []
     rejected = []
     for message in messages:
@@ -41,7 +42,7 @@ def read(
         except Rejected as error:
             rejected.append((message, str(error)))
             continue
-        if message.precedes(completed.finished_at):
+        if message.event_in_future(completed.finished_at):
             rejected.append((message, f"finished_at: {completed.finished_at} is after the message was written"))
             continue
         observations += observe(completed, message, targets)
@@ -49,43 +50,49 @@ def read(
 
 
 def observe(completed: JobCompleted, message: Message, targets: Collection[str] = TARGETS) -> list[Observation]:
-    """Measurements of a success, as natural logarithms; what is not positive says nothing."""
-    found: list[Observation] = []
+    """Observations of a successful attempt; measurements that are not positive are ignored."""
+    observations: list[Observation] = []
     if completed.status == SUCCEEDED:
         for target in targets:
             measured = completed.measurements.get(target, 0.0)
             if measured > 0.0:
-                value, at = math.log(measured), completed.finished_at.timestamp()
-                found.append(
+                value, event_time = math.log(measured), completed.finished_at.timestamp()
+                observations.append(
                     Observation(
-                        source(message), message.offset, completed.attempt_id, target, value, at, keys(completed)
+                        source(message),
+                        message.offset,
+                        completed.attempt_id,
+                        target,
+                        value,
+                        event_time,
+                        keys(completed),
                     )
                 )
-    return found
+    return observations
 
 
 def keys(completed: JobCompleted) -> tuple[Key, ...]:
-    """Name the statistics that a completion belongs to; the message's own key does not matter."""
+    """Keys of the statistics that a completion updates; the message key is not used."""
     return _keys(family(completed.job_name), completed.hardware_type, completed.model_type)
 
 
 @lru_cache(16_384)
 def _keys(name: str, hardware_type: str, model_type: str | None) -> tuple[Key, ...]:
-    found = (Key("family", name), Key("family_hardware", name, hardware_type))
-    return found if model_type is None else (*found, Key("model_type", model_type))
+    family_keys = (Key("family", name), Key("family_hardware", name, hardware_type))
+    return family_keys if model_type is None else (*family_keys, Key("model_type", model_type))
 
 
 class HistoryWorker:
-    """Applies batches of completions.
+    """Applies batches of completions to the store.
 
     Parameters
     ----------
     store
-        Where the statistics are.
+        Store of the statistics.
     dead_letters
-        Where messages go that are no completion.
+        Destination of invalid messages.
     targets
-        Prediction targets that statistics are kept of.
+        Prediction targets to keep statistics of.
     """
 
     def __init__(self, store: HistoryStore, dead_letters: DeadLetters, targets: Collection[str] = TARGETS) -> None:
@@ -93,18 +100,18 @@ class HistoryWorker:
         self._dead_letters = dead_letters
         self._targets = targets
         self._slices: SimpleQueue[tuple[list[Observation], Spans, Future[None]]] = SimpleQueue()
-        # A daemon, where an executor would keep the process from ending while the store does not answer.
+        # A daemon thread: an executor would block process exit while Redis hangs.
         Thread(target=self._write, name="history-store", daemon=True).start()
 
     def handle(self, messages: list[Message]) -> None:
-        """Apply a batch; safe to call again with the same messages.
+        """Apply a batch; idempotent.
 
-        The store comes first: while it is down, a batch that is tried again and again sends no dead letters.
+        Dead letters are sent after the store is updated, so that retries during an outage of Redis do not repeat them.
 
         Raises
         ------
         Rewind
-            If the store has lost what came before.
+            If the store has lost earlier updates.
         """
         rejected: list[tuple[Message, str]] = []
         writing: Future[None] | None = None
@@ -114,7 +121,7 @@ class HistoryWorker:
                 observations, refused = read(part, self._targets)
                 rejected += refused
                 if writing is not None:
-                    writing.result()  # a slice that failed must not be overtaken by the next
+                    writing.result()  # a failed slice must not be overtaken by the next
                 writing = Future()
                 self._slices.put((observations, dict.fromkeys(self._targets, offset_ranges(part)), writing))
             if writing is not None:
@@ -126,25 +133,27 @@ class HistoryWorker:
             self._dead_letters.add(message, reason)
 
     def verify(self, positions: Mapping[tuple[str, str, int], int]) -> None:
-        """Ask whether the store has all before these positions, by topic, topic id and partition.
+        """Check that the store has all updates before the positions, by (topic, topic id, partition).
 
         Raises
         ------
         Rewind
-            If it has not.
+            If it lacks any.
         """
         partitions = {f"{topic_id}/{number}": (topic, number) for topic, topic_id, number in positions}
-        found = {name: OffsetRange(at, at) for name, at in zip(partitions, positions.values(), strict=True)}
+        ranges = {
+            name: OffsetRange(position, position) for name, position in zip(partitions, positions.values(), strict=True)
+        }
         try:
-            self._store.apply([], dict.fromkeys(self._targets, found))
+            self._store.apply([], dict.fromkeys(self._targets, ranges))
         except StoreDataLost as lost:
             raise lost.rewind(partitions) from lost
 
     def _write(self) -> None:
         while True:
-            observations, found, written = self._slices.get()
+            observations, spans, written = self._slices.get()
             try:
-                applied = self._store.apply(observations, found)
+                applied = self._store.apply(observations, spans)
             except Exception as error:
                 written.set_exception(error)
                 continue
@@ -154,7 +163,7 @@ class HistoryWorker:
 
 
 def history_loop(settings: Settings) -> BatchLoop:
-    """Make the worker's loop, ready to run."""
+    """The worker's loop, ready to run."""
     outputs = CheckedProducer(settings)
     store = HistoryStore(connect(settings.redis_url), settings.redis_prefix)
     worker = HistoryWorker(store, DeadLetters(settings, outputs, WORKER), settings.targets)

@@ -1,7 +1,7 @@
-"""The parts of an attempt and the row that they make, whatever the order in which they come.
+"""Parts of an attempt, and joining them into a row independently of their order.
 
-A part is kept as text that begins with its rank; of two versions of one part the greater rank is kept. That is
-commutative, associative and idempotent, so duplicates, redelivery and any interleaving give the same row.
+A part is stored as text that begins with its rank; of two versions of a part the one with the greater rank wins. That
+merge is commutative, associative and idempotent, so duplicates, redelivery and reordering give the same row.
 """
 
 import hashlib
@@ -21,22 +21,22 @@ Parts = Mapping[str, str]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DIGITS = 19
-ZERO = 10**18  # of ranks, so that none is negative
+ZERO = 10**18  # offset that keeps ranks non-negative
 RANK = DIGITS + 16
-#: How much later than its attempt began a list may be, by the clock of its worker: no attempt ends, is joined and is
-#: learned from by then.
+#: Clock skew tolerated between a list and the start of its attempt; too short for an attempt to finish, be joined and
+#: enter training.
 GRACE_S = 60.0
 
 
 class Submission(msgspec.Struct, frozen=True, array_like=True):
-    """A submission whose model definition has become its summary."""
+    """A submission with its model definition replaced by the summary."""
 
     event: JobSubmitted
     architecture: dict[str, float] | None
 
 
 class ServedPrediction(msgspec.Struct, frozen=True, array_like=True):
-    """What a preference list said of each hardware type.
+    """Predictions and history that a preference list served per hardware type.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class ServedPrediction(msgspec.Struct, frozen=True, array_like=True):
 
 
 def event_time(event: Part) -> datetime:
-    """When what an event reports came to pass."""
+    """Event time."""
     match event:
         case JobSubmitted():
             return event.submitted_at
@@ -66,17 +66,17 @@ def event_time(event: Part) -> datetime:
 
 
 def to_part(event: Part) -> tuple[str, str]:
-    """Name and kept form of the part that an event is.
+    """Name and stored text of an event as a part.
 
-    The latest submission, allocation and completion count, for they correct the earlier ones; of preference
-    lists the earliest, for that is what was served.
+    The latest submission, allocation and completion win, because they correct earlier ones; of preference lists the
+    earliest wins, because that is the one that was served.
     """
     rank = _microseconds(event_time(event))
     match event:
         case JobSubmitted():
             architecture = summary(event.model) if event.model is not None else None
-            kept = Submission(msgspec.structs.replace(event, model=None), architecture)
-            return "submitted", _ranked(rank, kept)
+            submission = Submission(msgspec.structs.replace(event, model=None), architecture)
+            return "submitted", _ranked(rank, submission)
         case JobAllocated():
             return "allocated", _ranked(rank, event)
         case JobCompleted():
@@ -86,28 +86,28 @@ def to_part(event: Part) -> tuple[str, str]:
 
 
 def merge_part(parts: dict[str, str], name: str, value: str) -> None:
-    """Put one more part with those of its attempt, as ``joiner.lua`` does in the store."""
+    """Merge a part into those of its attempt, as ``merge.lua`` does in the store."""
     if parts.get(name, "")[:RANK] < value[:RANK]:
         parts[name] = value
 
 
 def in_time(decided_at: float, allocated_at: float | None, started_at: float | None) -> bool:
-    """Tell whether a list came before its attempt was allocated or, without an allocation, before it started.
+    """Whether a list was decided before its attempt was allocated or, without an allocation, before it started.
 
-    A later one was served to nobody: a worker that catches up ranks what has long finished, with an artifact that
-    may have learned from it. Times are in seconds since 1970; what has not begun is still in time.
+    A later list was not served: a worker that catches up ranks attempts that have long finished, with an artifact that
+    may have been trained on them. Times are seconds since 1970; None means not yet.
     """
     began = started_at if allocated_at is None else allocated_at
     return began is None or decided_at <= began + GRACE_S
 
 
 def join_parts(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt:
-    """The row that the parts make; of a preference list only if it was decided in time.
+    """Join the parts into a row; a preference list is only used if it was decided in time.
 
     Raises
     ------
     KeyError
-        If the submission or the completion is not there yet.
+        If the submission or the completion is missing.
     """
     event, architecture = _submission(parts["submitted"][RANK:])
     submitted = decode(event, JobSubmitted, MAX_DECODED_BYTES)
@@ -135,7 +135,7 @@ def join_parts(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt:
 
 
 _encode = msgspec.json.Encoder().encode
-# As `Submission`. Events go through the door again: a newer worker may have kept what we do not know.
+# As `Submission`, but the event is validated by `decode`: a newer worker may have stored fields unknown to this one.
 _submission = msgspec.json.Decoder(tuple[msgspec.Raw, dict[str, float] | None]).decode
 _served_from = msgspec.json.Decoder(ServedPrediction).decode
 
@@ -145,8 +145,12 @@ def _decoded(part: str, event_type: type[E]) -> E:
 
 
 def _served(event: PreferenceList) -> ServedPrediction:
-    predicted = {one.hardware_type: one.throughput for one in event.excluded if one.throughput is not None}
-    predicted |= {one.hardware_type: one.throughput for one in event.ranked}
+    predicted = {
+        candidate.hardware_type: candidate.throughput
+        for candidate in event.excluded
+        if candidate.throughput is not None
+    }
+    predicted |= {candidate.hardware_type: candidate.throughput for candidate in event.ranked}
     rows = zip(*event.served_history.values(), strict=False)
     return ServedPrediction(
         artifact=event.artifact,
@@ -157,7 +161,7 @@ def _served(event: PreferenceList) -> ServedPrediction:
 
 
 def _decided_at(part: str) -> float:
-    """Time of a preference list, whose rank falls with it."""
+    """Time of a preference list, whose rank is its negative."""
     return (ZERO - int(part[:DIGITS])) / 1e6
 
 
@@ -165,8 +169,8 @@ def _microseconds(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
-def _ranked(rank: int, kept: msgspec.Struct) -> str:
-    """Text that begins with digits that sort as `rank` does, then a digest for those of one rank."""
-    value = _encode(kept)
+def _ranked(rank: int, event: msgspec.Struct) -> str:
+    """Text that starts with a sortable rank, and a digest as the tie-break."""
+    value = _encode(event)
     digest = hashlib.blake2b(value, digest_size=8).hexdigest()
     return f"{ZERO + rank:0{DIGITS}d}{digest}{value.decode()}"

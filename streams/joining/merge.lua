@@ -1,21 +1,21 @@
--- Keep parts of attempts; return the parts of those that have a submission and a completion.
--- KEYS     the fences of a bucket, then hashes of attempts, all of one slot
--- ARGV     seconds to live before and after an attempt is complete, length of a rank, spans (MessagePack of
---          fields of fences, begins, ends), MessagePack of one list for each attempt: the count of changes that
---          the caller has seen, or '', then name and value of each new part
--- Returns  MessagePack of one list for each attempt: name and value of all fields, or none if the attempt is
---          not complete or is as the caller has seen it; then the fences before the call. If a span begins beyond
---          its fence, parts have been lost and nothing is kept.
--- A value begins with its rank, fixed-length text of digits and a-f: of one part the greatest rank is kept,
--- so that the order of arrival does not matter and writing again changes nothing. Field n counts changes.
+-- Store parts of attempts; return the parts of those that have a submission and a completion.
+-- KEYS     the fences of a bucket, then hashes of attempts, all in one slot
+-- ARGV     TTL in seconds before and after an attempt is complete, length of a rank, offset ranges (MessagePack of
+--          {fence fields, begins, ends}), MessagePack of one list per attempt: the change count that the caller has
+--          seen, or '', then name and value of each new part
+-- Returns  MessagePack of one list per attempt: name and value of all fields, or empty if the attempt is incomplete
+--          or unchanged for the caller; then the fences before the call. If a range begins beyond its fence, parts
+--          have been lost and nothing is stored.
+-- A value begins with its rank, fixed-length text of digits and a-f. The greatest rank of a part wins, so arrival order
+-- does not matter and the merge is idempotent. Field n counts changes.
 local length = tonumber(ARGV[3])
 
-local function keep(key, seen_and_parts)
+local function store(key, seen_and_parts)
   local changes = 0
   for i = 2, #seen_and_parts, 2 do
     local name, value = seen_and_parts[i], seen_and_parts[i + 1]
-    local kept = redis.call('HGET', key, name)
-    if not kept or string.sub(kept, 1, length) < string.sub(value, 1, length) then
+    local stored = redis.call('HGET', key, name)
+    if not stored or string.sub(stored, 1, length) < string.sub(value, 1, length) then
       redis.call('HSET', key, name, value)
       changes = changes + 1
     end
@@ -23,10 +23,10 @@ local function keep(key, seen_and_parts)
   if changes > 0 then
     redis.call('HINCRBY', key, 'n', changes)
   end
-  local found = redis.call('HMGET', key, 'n', 'submitted', 'completed')
-  local complete = found[2] and found[3]
+  local current = redis.call('HMGET', key, 'n', 'submitted', 'completed')
+  local complete = current[2] and current[3]
   redis.call('EXPIRE', key, complete and ARGV[2] or ARGV[1])
-  if complete and found[1] ~= seen_and_parts[1] then
+  if complete and current[1] ~= seen_and_parts[1] then
     return redis.call('HGETALL', key)
   end
   return {}
@@ -41,7 +41,7 @@ end
 local answers = {}
 if not lost then
   for i, seen_and_parts in ipairs(cmsgpack.unpack(ARGV[5])) do
-    answers[i] = keep(KEYS[i + 1], seen_and_parts)
+    answers[i] = store(KEYS[i + 1], seen_and_parts)
   end
   for i = 1, #sources do
     if ends[i] - 1 > fences[i] then redis.call('HSET', KEYS[1], sources[i], string.format('%.0f', ends[i] - 1)) end

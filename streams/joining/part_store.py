@@ -12,42 +12,29 @@ from leap.streams.joining.attempt import RANK, Parts
 from leap.streams.redis_store.client import Client
 from leap.streams.redis_store.offset_fence import OffsetRange, check_fences, encode_ranges
 
-#: Days that parts wait for a submission and a completion, from the last one that came: longer than the topics
-#: keep them. Then, days that late parts may still come.
+#: TTL in days of incomplete attempts, renewed by each part (longer than the retention of the topics), and of complete
+#: ones, for late parts.
 WAIT_DAYS = 45
-
-
 LATE_DAYS = 3
-
-
-#: Slots of a Cluster that attempts are spread over; those of one bucket go to the store in one call.
+#: Cluster slots that attempts are spread over; a bucket is one script call.
 BUCKETS = 16
-
-
 NONE_SEEN: Mapping[str, Parts] = {}
-
-
 NO_SPANS: Mapping[str, OffsetRange] = {}
 
-
 _decode_reply = msgspec.msgpack.Decoder(list[list[str]]).decode
-
-
 _arguments = (WAIT_DAYS * DAY_MS // 1000, LATE_DAYS * DAY_MS // 1000, RANK)
-
-
 _script = resources.files("leap.streams.joining").joinpath("merge.lua").read_text()
 
 
 class PartStore:
-    """Parts of attempts: one hash each, gone some days after its last part came.
+    """Parts of attempts: one hash per attempt, which expires some days after its last part.
 
     Parameters
     ----------
     client
         Connection, without `decode_responses`.
     prefix
-        Put before every key.
+        Prefix of all keys.
     """
 
     def __init__(self, client: Client, prefix: str) -> None:
@@ -60,31 +47,31 @@ class PartStore:
         seen: Mapping[str, Parts] = NONE_SEEN,
         spans: Mapping[str, OffsetRange] = NO_SPANS,
     ) -> dict[str, Parts]:
-        """Keep parts of many attempts, in one round trip; doing so again changes nothing.
+        """Store parts of many attempts in one round trip; idempotent.
 
         Parameters
         ----------
         parts
-            Attempt id to new parts of it.
+            Attempt id to its new parts.
         seen
-            Attempt id to what was returned for it before.
+            Attempt id to the parts returned for it before.
         spans
-            The offsets whose parts these are.
+            The offsets that the parts cover, by source.
 
         Returns
         -------
         dict
-            Attempt id to all its parts, of those that have a submission and a completion and are not as seen.
+            Attempt id to all its parts, for attempts with a submission and a completion that differ from `seen`.
 
         Raises
         ------
-        Lost
+        StoreDataLost
             If the store lacks parts from before the spans.
         """
         buckets: dict[int, list[str]] = {number: [] for number in range(BUCKETS)} if spans else {}
         for attempt_id in parts:
             buckets.setdefault(crc32(attempt_id.encode()) % BUCKETS, []).append(attempt_id)
-        told = encode_ranges(spans)
+        ranges = encode_ranges(spans)
         with self._client.pipeline(transaction=False) as pipeline:
             for bucket, attempt_ids in buckets.items():
                 names = [f"{self._prefix}:attempt:{{{bucket}}}:{attempt_id}" for attempt_id in attempt_ids]
@@ -94,12 +81,12 @@ class PartStore:
                     for attempt_id in attempt_ids
                 ]
                 packed = msgspec.msgpack.encode(new)
-                pipeline.execute_command("EVAL", _script, len(keys), *keys, *_arguments, told, packed)
+                pipeline.execute_command("EVAL", _script, len(keys), *keys, *_arguments, ranges, packed)
             replies = pipeline.execute()
         check_fences(spans, [reply[1:] for reply in replies])
         return {
-            attempt_id: dict(zip(found[::2], found[1::2], strict=True))
+            attempt_id: dict(zip(fields[::2], fields[1::2], strict=True))
             for attempt_ids, reply in zip(buckets.values(), replies, strict=True)
-            for attempt_id, found in zip(attempt_ids, _decode_reply(reply[0]), strict=True)
-            if found
+            for attempt_id, fields in zip(attempt_ids, _decode_reply(reply[0]), strict=True)
+            if fields
         }

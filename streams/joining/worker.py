@@ -1,9 +1,8 @@
-"""The attempt joiner: submissions, allocations, completions and preference lists become rows of job-attempt.
+"""The attempt joiner: joins submissions, allocations, completions and preference lists into rows of job-attempt.
 
-Parts are kept in the store first and rows are made from what it then holds, so two joiners that each have one
-part of an attempt cannot miss each other. A message is committed after its row is acknowledged; one that comes
-again sends its row again, and readers keep the last row of each attempt_id. A store that has lost parts is noticed
-by its fences, and filled again.
+Parts are stored first and rows are joined from the stored parts, so two joiners that each receive one part of an
+attempt cannot miss it. A message is committed once its row is acknowledged; a redelivered message sends its row again,
+and readers use the last row of each attempt_id. Lost parts are detected by offset fences and consumed again.
 """
 
 from collections.abc import Mapping
@@ -15,11 +14,12 @@ from leap.schemas.codec import Rejected, decode, encode
 from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
 from leap.schemas.hardware import Hardware, load_catalog
 from leap.schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, PREFERENCES, SUBMITTED
-from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.consumer.dead_letters import DeadLetters
 from leap.streams.joining.attempt import Part, Parts, event_time, join_parts, merge_part, to_part
 from leap.streams.joining.part_store import PartStore
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.redis_store.client import connect
 from leap.streams.redis_store.offset_fence import OffsetRange, StoreDataLost, offset_ranges
 from leap.streams.runtime.settings import Settings
@@ -28,7 +28,7 @@ from leap.streams.runtime.tracing import Step, trace_id
 log = structlog.get_logger(__name__)
 
 WORKER = "joiner"
-# Below the topic's 2 MiB by more than the record's header; three parts of hostile size exceed it.
+# Below the topic's 2 MiB by more than the record overhead; three parts of maximum size exceed it.
 MAX_ROW_BYTES = 2_000_000
 
 
@@ -41,18 +41,18 @@ _inputs: dict[str, type[Part]] = {
 
 
 class Joiner:
-    """Handles batches of the four topics.
+    """Joins batches of the four topics.
 
     Parameters
     ----------
     settings
-        Names of the topics.
+        Topic prefix.
     store
-        Where parts are kept.
+        Store of the parts.
     producer
-        That the loop flushes before it commits.
+        The `outputs` of the loop, flushed before the commit.
     catalog
-        Hardware type to its specification, which rows carry.
+        Hardware type to the specification that is added to rows.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Joiner:
         self._dead_letters = DeadLetters(settings, producer, WORKER)
 
     def handle(self, batch: list[Message]) -> None:
-        """Keep the parts of a batch and send the rows that they complete, whatever was sent before."""
+        """Store the parts of a batch, and send the rows that are complete; idempotent."""
         parts: dict[str, dict[str, str]] = {}
         cause: dict[str, Message] = {}
         rejected = []
@@ -77,10 +77,10 @@ class Joiner:
             except Rejected as error:
                 rejected.append((message, str(error)))
                 continue
-            except Exception as error:  # the same the next time: a message must not stop the worker
-                rejected.append((message, f"no part of an attempt: {error!r}"))
+            except Exception as error:  # a retry would fail too, and one message must not stop the worker
+                rejected.append((message, f"not a part of an attempt: {error!r}"))
                 continue
-            if message.precedes(event_time(event)):
+            if message.event_in_future(event_time(event)):
                 rejected.append((message, f"{event_time(event)} is after the message was written"))
                 continue
             merge_part(parts.setdefault(event.attempt_id, {}), name, value)
@@ -90,27 +90,29 @@ class Joiner:
             complete = self._store.add(parts, spans=offset_ranges(batch, _source))
         except StoreDataLost as lost:
             raise lost.rewind({_source(message): (message.topic, message.partition) for message in batch}) from lost
-        for message, reason in rejected:  # after the store: while it is down, a batch is tried again and again
+        for message, reason in rejected:  # after the store: retries during an outage of Redis do not repeat them
             self._dead_letters.add(message, reason)
         while complete:
-            for attempt_id, kept in complete.items():
-                self._send(kept, cause[attempt_id])
+            for attempt_id, joined in complete.items():
+                self._send(joined, cause[attempt_id])
             self._producer.flush()
-            # Another joiner may have added a part, and sent the fuller row before ours: ours must not be last.
+            # Another joiner may have added a part and sent the complete row before ours; ours must not be the last.
             complete = self._store.add({attempt_id: {} for attempt_id in complete}, seen=complete)
 
     def verify(self, positions: Mapping[tuple[str, str, int], int]) -> None:
-        """Ask whether the store has all parts before these positions, by topic, topic id and partition.
+        """Check that the store has all parts before the positions, by (topic, topic id, partition).
 
         Raises
         ------
         Rewind
-            If it has not.
+            If it lacks any.
         """
-        partitions = {_name(*place): (place[0], place[2]) for place in positions}
-        found = {name: OffsetRange(at, at) for name, at in zip(partitions, positions.values(), strict=True)}
+        partitions = {_name(*key): (key[0], key[2]) for key in positions}
+        ranges = {
+            name: OffsetRange(position, position) for name, position in zip(partitions, positions.values(), strict=True)
+        }
         try:
-            self._store.add({}, spans=found)
+            self._store.add({}, spans=ranges)
         except StoreDataLost as lost:
             raise lost.rewind(partitions) from lost
 
@@ -120,9 +122,9 @@ class Joiner:
             row = join_parts(parts, self._catalog)
             value = encode(row)
             if len(value) > MAX_ROW_BYTES:
-                raise ValueError(f"a row of {len(value)} bytes is over the limit of {MAX_ROW_BYTES}")
-        except Exception as error:  # the same the next time
-            self._dead_letters.add(message, f"no row from the parts of its attempt: {error!r}")
+                raise ValueError(f"row of {len(value)} bytes, over the limit of {MAX_ROW_BYTES}")
+        except Exception as error:  # a retry would fail too
+            self._dead_letters.add(message, f"its attempt cannot be joined: {error!r}")
             return
         self._producer.produce(self._rows, value, row.family.encode(), trace=step.headers)
         step.end(attempt=row.attempt_id, family=row.family)
@@ -134,12 +136,12 @@ def _source(message: Message) -> str:
 
 
 def _name(topic: str, topic_id: str, partition: int) -> str:
-    """Of several topics a broker without topic ids gives the same id to all."""
+    """Includes the topic name, because without broker topic ids all topics share the configured epoch."""
     return f"{topic}/{topic_id}/{partition}"
 
 
 def joiner_loop(settings: Settings) -> BatchLoop:
-    """The worker, to be run by :func:`leap.streams.consumer.run.run_worker`; any number of them share the work."""
+    """The worker's loop, ready to run."""
     producer = CheckedProducer(settings)
     store = PartStore(connect(settings.redis_url), settings.redis_prefix)
     catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)

@@ -1,23 +1,27 @@
-"""Kafka clients: their configuration, and a producer that accounts for every event."""
+"""Kafka clients: configuration, queries with retries, and a producer that accounts for every event."""
 
 import math
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from leap.streams.runtime import metrics
+from leap.streams.runtime.liveness import Partition
 from leap.streams.runtime.settings import Settings
 from leap.streams.runtime.tracing import Headers
 
 log = structlog.get_logger(__name__)
 
-# A dead letter carries a message of the largest size in base64 beside other fields.
+# A dead letter carries a message of the maximum size in base64, plus other fields.
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
-#: What brokers answer for a moment when a topic is new or its leader moves.
+#: Transient errors while a topic is new or a partition changes its leader.
 NO_LEADER = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+#: A commit after a rebalance: the messages are redelivered to the new owner of the partition.
+REBALANCED = {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
 
 Answer = TypeVar("Answer")
 
@@ -28,18 +32,17 @@ def producer_config(settings: Settings) -> dict[str, Any]:
         "linger.ms": "5",
         "compression.type": "lz4",
         "message.max.bytes": str(MAX_REQUEST_BYTES),
-        "queue.buffering.max.kbytes": "32768",  # what is sent slowly waits in `produce`, not in memory
+        "queue.buffering.max.kbytes": "32768",  # a slow broker blocks `produce` rather than filling memory
     }
     return defaults | admin_config(settings) | {"enable.idempotence": True, "acks": "all"}
 
 
 def consumer_config(settings: Settings, group: str) -> dict[str, Any]:
-    """Configuration of a consumer that commits by hand, after the work.
+    """Configuration of a consumer that commits manually, after processing.
 
-    A session of 6 s is the shortest that brokers allow by default: so long a killed worker's partitions
-    wait. Assignment is eager; no message of an aborted transaction is seen. Leaders and partitions that moved are
-    found after 10 s. A fetch is unpacked whole, whatever it grows to, before it counts as fetched ahead: hence small
-    ones, and little ahead.
+    The session timeout of 6 s is the broker's default minimum; a killed worker's partitions wait that long.
+    Assignment is eager, isolation is read_committed, and metadata is refreshed every 10 s. Fetches and the
+    prefetch queue are small, because a fetch is decompressed as a whole before it counts towards the queue.
     """
     defaults = {
         "topic.metadata.refresh.interval.ms": "10000",
@@ -63,20 +66,20 @@ def consumer_config(settings: Settings, group: str) -> dict[str, Any]:
 
 
 def admin_config(settings: Settings) -> dict[str, Any]:
-    """Configuration of an administrator: what all clients share.
+    """Configuration common to all clients, and sufficient for an admin client.
 
-    Only errors are logged, because librdkafka warns of each property that one kind of client does not have.
+    The log level is `error`, because librdkafka warns about each property that a kind of client does not use.
     """
     return {"client.id": "leap", "log_level": "3"} | dict(settings.kafka)
 
 
 def when_led(ask: Callable[[], Answer], seconds: float) -> Answer:
-    """Ask about partitions, and ask again while one has no leader, which the client itself does not.
+    """Retry a query while a partition has no leader, which the client itself does not do.
 
     Raises
     ------
     confluent_kafka.KafkaException
-        Any other answer at once, and that one when `seconds` are over.
+        Any other error immediately, and this one after `seconds`.
     """
     until = time.monotonic() + seconds
     while True:
@@ -89,7 +92,7 @@ def when_led(ask: Callable[[], Answer], seconds: float) -> Answer:
 
 
 def offsets_for_times(consumer: Consumer, asked: list[TopicPartition], seconds: float) -> list[TopicPartition]:
-    """Offsets of partitions at times, with `when_led`: of several brokers one may refuse while the others answer."""
+    """`Consumer.offsets_for_times`, retried while any partition has no leader."""
 
     def ask() -> list[TopicPartition]:
         answers = consumer.offsets_for_times(asked, seconds)
@@ -101,36 +104,64 @@ def offsets_for_times(consumer: Consumer, asked: list[TopicPartition], seconds: 
     return when_led(ask, seconds)
 
 
-def is_fatal(error: KafkaError) -> bool:
-    """Tell whether a client cannot go on after an error.
+def commit_offsets(consumer: Consumer, positions: Mapping[Partition, int]) -> KafkaError | None:
+    """Commit synchronously; returns the broker's error if the partitions were rebalanced meanwhile.
 
-    The fatal error itself is told once, by a poll; calls after it are refused with one that is not called fatal.
+    Raises
+    ------
+    confluent_kafka.KafkaException
+        On any other error.
+    """
+    offsets = [TopicPartition(*partition, position) for partition, position in positions.items()]
+    try:
+        answers = consumer.commit(offsets=offsets, asynchronous=False)
+        refusals = [answer.error for answer in answers if answer.error is not None]
+    except KafkaException as error:
+        refusals = [error.args[0]]
+    for refusal in refusals:
+        if refusal.code() not in REBALANCED:
+            raise KafkaException(refusal)
+    return refusals[0] if refusals else None
+
+
+def close_consumer(consumer: Consumer, seconds: float) -> bool:
+    """Leave the group and close; False if that takes longer, as it does without a broker."""
+    closing = threading.Thread(target=consumer.close, name="close", daemon=True)
+    closing.start()
+    closing.join(seconds)
+    return not closing.is_alive()
+
+
+def is_fatal(error: KafkaError) -> bool:
+    """Whether a client cannot continue after an error.
+
+    The fatal error itself is reported once, by a poll; later calls fail with `_FATAL`, which is not flagged as fatal.
     """
     return error.fatal() or error.code() == KafkaError._FATAL
 
 
 class DeliveryError(RuntimeError):
-    """Events were refused by the broker, or not acknowledged in time.
+    """Events were rejected by the broker, or not acknowledged in time.
 
     Attributes
     ----------
     left
-        Events still without an answer.
+        Events not acknowledged yet.
     failed
-        Events that the broker refused, or that timed out, since the last flush.
+        Events rejected or timed out since the last flush.
     """
 
     def __init__(self, left: int, failed: int, first: str) -> None:
-        super().__init__(f"{left} events are not acknowledged and {failed} failed{first and ': ' + first}")
+        super().__init__(f"{left} events not acknowledged, {failed} failed{first and ': ' + first}")
         self.left = left
         self.failed = failed
 
 
 class CheckedProducer:
-    """A producer that polls on each event, hears of every delivery, and flushes within a deadline.
+    """A producer that polls on each event, tracks every delivery report, and flushes within a deadline.
 
-    Used from one thread. An event counts when `flush` has returned; one that was reported as failed or left
-    may still arrive, so whoever sends it again sends it at least once.
+    Not thread-safe. An event is delivered once `flush` has returned; one reported as failed or left may still
+    arrive, so sending it again means at-least-once delivery.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -143,23 +174,23 @@ class CheckedProducer:
     def produce(
         self, topic: str, value: bytes, key: bytes | None = None, timestamp_ms: int = 0, trace: Headers = ()
     ) -> None:
-        """Queue an event; waits while the queue is full.
+        """Queue an event; blocks while the queue is full.
 
         Parameters
         ----------
         topic
             Name on the broker.
         value, key
-            What to send.
+            Message value and key.
         timestamp_ms
-            Time of the event in milliseconds since 1970; 0 is now.
+            Message timestamp, milliseconds since 1970; 0 is now.
         trace
-            Trace context that it carries on.
+            Trace context headers.
 
         Raises
         ------
         confluent_kafka.KafkaException
-            If the event is larger than a request may be, or the client has ended by a fatal error.
+            If the event exceeds the maximum request size, or after a fatal error.
         """
         while not self._fatal:
             try:
@@ -171,15 +202,15 @@ class CheckedProducer:
                 continue
             self._call(self._producer.poll, 0)
             return
-        self._failed += 1  # and `flush` takes a new client
+        self._failed += 1  # `flush` creates a new client
 
     def flush(self, seconds: float = 30.0) -> None:
-        """Wait until every event is acknowledged, as long as some are within every `seconds`.
+        """Wait until every event is acknowledged; give up when `seconds` pass without any acknowledgement.
 
         Raises
         ------
         DeliveryError
-            If an event failed since the last flush, or is left.
+            If an event failed since the last flush, or is not acknowledged.
         """
         left, before = len(self._producer), math.inf
         while 0 < left < before and not self._failed:
@@ -187,7 +218,7 @@ class CheckedProducer:
         if not left and not self._failed:
             return
         error = DeliveryError(left, self._failed, self._first)
-        if left:  # or they would be sent beside their repetition
+        if left:  # or they would be sent in addition to their retry
             self._producer.purge(in_queue=True, in_flight=False)
             self._call(self._producer.poll, 0)
         if self._fatal:
@@ -196,11 +227,11 @@ class CheckedProducer:
         raise error
 
     def _call(self, action: Callable[[float], int], seconds: float) -> int:
-        """Poll or flush; what the client raises is a fatal error, and it does so in the middle of a delivery too."""
+        """Poll or flush; the client raises on a fatal error, even from within a delivery callback."""
         try:
             return action(seconds)
         except BaseException as error:
-            if not isinstance(error, Exception | KafkaError):  # for it raises a KafkaError, which is no Exception
+            if not isinstance(error, Exception | KafkaError):  # the client may raise a KafkaError, no Exception
                 raise
             self._fatal, self._failed = True, self._failed + 1
             self._first = self._first or str(error.__cause__ or error)

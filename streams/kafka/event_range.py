@@ -1,4 +1,4 @@
-"""Submissions of a time range as they stand in the topic, and how their attempts ended: what a replay reads."""
+"""Input of a replay: the submissions of a time range, and the outcomes of their attempts."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ from leap.schemas.topics import COMPLETED, SUBMITTED
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.runtime.settings import Settings
 
-#: A message carries the time at which it was sent, which is after what it tells of but for clocks that differ.
-CLOCKS_DIFFER = timedelta(hours=1)
+#: A message is sent after the event it reports, except for clock skew.
+CLOCK_SKEW = timedelta(hours=1)
 
-#: Source (topic id/partition) to the offset of the last message that was taken from it.
+#: Source (topic id/partition) to the offset of the last message read from it.
 Positions = Mapping[str, int]
-NOWHERE: Positions = {}
+FROM_START: Positions = {}
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Submissions, and where the topic has been read to with them.
+    """Submissions, and the positions up to which the topic has been read.
 
     Attributes
     ----------
     rejected
-        Messages among those read that are no submission.
+        Number of messages read that are not valid submissions.
     positions
-        Of all batches up to this one.
+        Positions after this batch.
     """
 
     submissions: list[JobSubmitted]
@@ -36,31 +36,30 @@ class Batch:
 
 
 def submitted(
-    settings: Settings, start: datetime, end: datetime, size: int, after: Positions = NOWHERE
+    settings: Settings, start: datetime, end: datetime, size: int, after: Positions = FROM_START
 ) -> Iterator[Batch]:
-    """Submissions made in [start, end), whenever they were sent, each partition in order.
+    """Submissions with `submitted_at` in [start, end), in order within each partition.
 
-    Their own time decides; that of their messages only says where to begin to read. So late ones are in, and
-    those of a backfill, which are sent long after.
+    Message timestamps only determine where reading starts, so late submissions and those of a backfill are included.
 
     Parameters
     ----------
     size
-        Largest number of submissions in a batch; only the last is smaller.
+        Submissions per batch; only the last batch may be smaller.
     after
-        Positions of an earlier call that was interrupted, to go on from there.
+        Positions to resume from, of an interrupted call.
 
     Raises
     ------
     TopicError
         If the topic does not exist.
     TimeoutError
-        If nothing comes for 30 s before the end.
+        If no message arrives for 30 s before the end.
     """
     positions = dict(after)
-    found: list[JobSubmitted] = []
+    submissions: list[JobSubmitted] = []
     rejected = 0
-    for message in read_range(settings, settings.topic(SUBMITTED), start - CLOCKS_DIFFER):
+    for message in read_range(settings, settings.topic(SUBMITTED), start - CLOCK_SKEW):
         source = f"{message.topic_id}/{message.partition}"
         if message.offset <= after.get(source, -1):
             continue
@@ -71,16 +70,16 @@ def submitted(
             rejected += 1
             continue
         if start <= event.submitted_at < end:
-            found.append(event)
-        if len(found) == size:
-            yield Batch(found, rejected, dict(positions))
-            found, rejected = [], 0
-    yield Batch(found, rejected, positions)
+            submissions.append(event)
+        if len(submissions) == size:
+            yield Batch(submissions, rejected, dict(positions))
+            submissions, rejected = [], 0
+    yield Batch(submissions, rejected, positions)
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an attempt ended: `measured` is samples/s, NaN where it failed or has none."""
+    """Outcome of an attempt: `measured` is samples/s, NaN if it failed or has no measurement."""
 
     hardware_type: str
     finished_at: datetime
@@ -89,20 +88,20 @@ class Ended:
 
 
 def ended(settings: Settings, start: datetime) -> dict[str, Ended]:
-    """Attempt id to how it ended, of attempts that finished since `start`; of two completions the later counts.
+    """Attempt id to its outcome, for attempts finished since `start`; the later of two completions wins.
 
-    Takes 300 bytes an attempt (measured).
+    Takes 300 bytes per attempt (measured).
     """
-    found: dict[str, Ended] = {}
-    for message in read_range(settings, settings.topic(COMPLETED), start - CLOCKS_DIFFER):
+    outcomes: dict[str, Ended] = {}
+    for message in read_range(settings, settings.topic(COMPLETED), start - CLOCK_SKEW):
         try:
             event = decode(message.value, JobCompleted)
         except Rejected:
             continue
-        known = found.get(event.attempt_id)
+        known = outcomes.get(event.attempt_id)
         if event.finished_at >= start and (known is None or known.finished_at <= event.finished_at):
-            found[event.attempt_id] = _ended(event)
-    return found
+            outcomes[event.attempt_id] = _ended(event)
+    return outcomes
 
 
 def _ended(event: JobCompleted) -> Ended:

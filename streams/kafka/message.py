@@ -1,4 +1,4 @@
-"""A message as workers see it, and the wish to see some again."""
+"""The consumed message, and the Rewind signal that asks for re-delivery."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -14,25 +14,25 @@ from leap.streams.runtime.tracing import Headers, carried
 
 log = structlog.get_logger(__name__)
 
-#: How far the clocks of a launcher and of whoever wrote its message may differ.
-AHEAD = timedelta(days=1)
+#: Clock skew tolerated between a launcher and the producer of its message.
+CLOCK_SKEW = timedelta(days=1)
 
 
 class Message(NamedTuple):
-    """A message as it stands in a topic.
+    """A consumed message.
 
     Attributes
     ----------
     topic
         Name on the broker.
     topic_id
-        Id of this incarnation of the topic; the configured epoch where the broker has none.
+        Id of the topic, which changes when it is recreated; the configured epoch on brokers without ids.
     timestamp_ms
-        Milliseconds since 1970.
+        Message timestamp, milliseconds since 1970.
     position
-        Where its reader stood: between this and the offset the partition has nothing.
+        Position of the reader before this message; there are no messages from it up to `offset`.
     trace
-        Trace context of its headers.
+        Trace context headers.
     """
 
     topic: str
@@ -45,35 +45,35 @@ class Message(NamedTuple):
     position: int = 0
     trace: Headers = ()
 
-    def precedes(self, moment: datetime) -> bool:
-        """Tell whether this was written before a moment that it reports as past.
+    def event_in_future(self, event_time: datetime) -> bool:
+        """Whether `event_time` is later than the message timestamp, beyond clock skew.
 
-        One event from the future would be "the last" for ever. What counts is when the message was written, not
-        what the time is now: so a replay tells the same. That time is whatever its producer wrote, also one that no
-        calendar has.
+        An event from the future would remain the latest forever. It is compared with the message timestamp rather
+        than the current time so that a replay decides the same. The producer sets the timestamp, so it may be any
+        integer, even outside the calendar.
         """
-        return 0 < self.timestamp_ms < (moment - AHEAD).timestamp() * 1000
+        return 0 < self.timestamp_ms < (event_time - CLOCK_SKEW).timestamp() * 1000
 
     @classmethod
     def of(cls, raw: RawMessage, topic_id: str, position: int) -> "Message":
-        """Read what the client holds; what it could not unpack has no value."""
+        """Convert a client message; one that could not be decompressed has no value."""
         topic, partition, offset = raw.topic(), raw.partition(), raw.offset()
         assert topic is not None and partition is not None and offset is not None
-        at = raw.timestamp()[1]
-        if (error := raw.error()) is not None:  # one that cannot be unpacked
-            log.warning("no message to read", topic=topic, partition=partition, offset=offset, error=error.str())
-            return cls(topic, topic_id, partition, offset, None, None, at, position)
+        timestamp_ms = raw.timestamp()[1]
+        if (error := raw.error()) is not None:  # could not be decompressed
+            log.warning("message unreadable", topic=topic, partition=partition, offset=offset, error=error.str())
+            return cls(topic, topic_id, partition, offset, None, None, timestamp_ms, position)
         trace = carried(_headers(raw))
-        return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), at, position, trace)
+        return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), timestamp_ms, position, trace)
 
 
 def unreadable(error: KafkaError) -> bool:
-    """Tell whether an error is of what stands at one offset: whoever asks again is told so again."""
+    """Whether an error concerns the data at one offset, so that fetching it again fails again."""
     return error.code() in (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG)
 
 
-# Of a header whose name is not UTF-8 the client makes what is no object, and sets an error. Where a method is called
-# directly and often, CPython 3.11 does not look for errors, and such an object ends the process; here it always looks.
+# For a header name that is not UTF-8 the client returns an invalid object with an exception set. CPython 3.11's
+# specialised method call does not check for that and crashes; methodcaller always checks.
 _ask_headers = methodcaller("headers")
 
 
@@ -86,8 +86,8 @@ def _headers(raw: RawMessage) -> Iterable[tuple[str, str | bytes | None]]:
 
 
 class Rewind(Exception):
-    """What was committed is lost where it was kept: read these partitions again, each from this offset."""
+    """The store lost updates of committed messages: seek these partitions back to these offsets."""
 
     def __init__(self, positions: Mapping[Partition, int]) -> None:
-        super().__init__(f"to be read again: {positions}")
+        super().__init__(f"seek back to {positions}")
         self.positions = positions

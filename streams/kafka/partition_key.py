@@ -1,4 +1,4 @@
-"""Where a launcher's events go: topic and key."""
+"""Topic and message key of a launcher's events."""
 
 from leap.predictor.features.job_family import family
 from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted
@@ -8,7 +8,7 @@ JobEvent = JobSubmitted | JobAllocated | JobCompleted
 
 
 def address(event: JobEvent) -> tuple[str, bytes]:
-    """Declared topic and key of an event: the attempt, or for a completion its family."""
+    """Topic (without prefix) and key: the attempt id, or the family for a completion."""
     match event:
         case JobSubmitted():
             return SUBMITTED, event.attempt_id.encode()

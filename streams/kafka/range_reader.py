@@ -1,5 +1,6 @@
-"""Read a topic from one time to another, outside any consumer group."""
+"""Read a time range of a topic, outside any consumer group."""
 
+import math
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,7 @@ from leap.streams.kafka.topic_admin import TopicError, topic_ids
 from leap.streams.runtime.settings import Settings
 
 BATCH = 1_000
-#: Short: nothing tells that a partition has ended but a call that waits in vain.
+#: Short, because the end of a partition is only reported by a poll that returns nothing.
 WAIT_S = 0.02
 TIMEOUT_S = 30.0
 
@@ -26,12 +27,12 @@ def read_range(
     end: datetime | None = None,
     begins: Mapping[tuple[str, int], int] | None = None,
 ) -> Iterator[Message]:
-    """Read the messages whose time is in [start, end), each partition in order, up to where it ends now.
+    """Read the messages with a timestamp in [start, end), each partition in order, up to its current end.
 
-    The end of a partition is what its first fetch reports, or the end-of-partition event where a
-    transaction's marker comes last. Times need not ascend, so `end` only filters. A broker that answers 0 to
-    every question for a time costs a longer read and no message. What cannot be unpacked has no time: it
-    is left out.
+    The end of a partition is the high watermark of its first fetch, or the end-of-partition event where a
+    transaction marker comes last. Timestamps need not ascend, so `end` only filters. A broker that answers every
+    lookup by time with 0 costs a longer read but no message. Messages that cannot be decompressed have no
+    timestamp and are left out.
 
     Parameters
     ----------
@@ -40,70 +41,72 @@ def read_range(
     topic
         Name on the broker.
     start, end
-        Times with a time zone; none is from the beginning, to the end.
+        Times with a time zone; None means from the beginning, to the end.
     begins
-        By topic id and partition an offset to begin at, in place of the beginning.
+        (topic id, partition) to the offset to start from instead.
 
     Raises
     ------
     TopicError
         If the topic does not exist.
     TimeoutError
-        If nothing comes for 30 s before the end.
+        If no message arrives for 30 s before the end.
     """
     topic_id = topic_ids(settings, [topic])[topic]
     begins = begins or {}
     first = 0 if start is None else _milliseconds(start)
-    last = None if end is None else _milliseconds(end)
+    last = math.inf if end is None else _milliseconds(end)
     consumer = Consumer(consumer_config(settings, f"range-{uuid.uuid4()}"))
     try:
-        open_partitions = _starts(consumer, topic, first)
-        positions = {number: begins[topic_id, number] for number in open_partitions if (topic_id, number) in begins}
-        open_partitions |= positions
-        consumer.assign([TopicPartition(topic, number, offset) for number, offset in open_partitions.items()])
+        starts = _starts(consumer, topic, first)
+        positions = {number: begins[topic_id, number] for number in starts if (topic_id, number) in begins}
         ends: dict[int, int] = {}
-        heard_at = time.monotonic()
-        while open_partitions:
-            batch = consumer.consume(BATCH, WAIT_S)
-            if batch:
-                heard_at = time.monotonic()
-            elif time.monotonic() - heard_at > TIMEOUT_S:
-                raise TimeoutError(f"{topic}: nothing for {TIMEOUT_S:.0f} s from partitions {sorted(open_partitions)}")
-            for raw in batch:
-                number = raw.partition()
-                if number not in open_partitions:
-                    continue  # past where it ended when we began
-                if _at_end(raw):
-                    del open_partitions[number]
-                    continue
-                offset = raw.offset() or 0
-                if raw.error() is not None:
-                    consumer.seek(TopicPartition(topic, number, offset + 1))
-                message = Message.of(raw, topic_id, positions.get(number, offset if first else 0))
-                positions[number] = offset + 1
-                if number not in ends:
-                    ends[number] = consumer.get_watermark_offsets(TopicPartition(topic, number), cached=True)[1]
-                if message.offset >= ends[number] - 1:
-                    del open_partitions[number]
-                if (
-                    message.offset < ends[number]
-                    and first <= message.timestamp_ms
-                    and (last is None or message.timestamp_ms < last)
-                ):
-                    yield message
+        for raw in _until_ends(consumer, topic, starts | positions, ends):
+            number, offset = raw.partition() or 0, raw.offset() or 0
+            message = Message.of(raw, topic_id, positions.get(number, offset if first else 0))
+            positions[number] = offset + 1
+            if message.offset < ends[number] and first <= message.timestamp_ms < last:
+                yield message
     finally:
         consumer.close()
 
 
+def _until_ends(consumer: Consumer, topic: str, starts: dict[int, int], ends: dict[int, int]) -> Iterator[RawMessage]:
+    """Messages from `starts` until each partition has reached its end, which is put into `ends` at its first one."""
+    remaining = dict(starts)
+    consumer.assign([TopicPartition(topic, number, offset) for number, offset in starts.items()])
+    received_at = time.monotonic()
+    while remaining:
+        batch = consumer.consume(BATCH, WAIT_S)
+        if batch:
+            received_at = time.monotonic()
+        elif time.monotonic() - received_at > TIMEOUT_S:
+            raise TimeoutError(f"{topic}: no message for {TIMEOUT_S:.0f} s from partitions {sorted(remaining)}")
+        for raw in batch:
+            number, offset = raw.partition(), raw.offset() or 0
+            if number not in remaining:
+                continue  # beyond the end
+            if _at_end(raw):
+                del remaining[number]
+                continue
+            if raw.error() is not None:
+                consumer.seek(TopicPartition(topic, number, offset + 1))
+            if number not in ends:
+                ends[number] = consumer.get_watermark_offsets(TopicPartition(topic, number), cached=True)[1]
+            if offset >= ends[number] - 1:
+                del remaining[number]
+            yield raw
+
+
 def _starts(consumer: Consumer, topic: str, first: int) -> dict[int, int]:
-    """Find where each partition that has anything since `first` (milliseconds) is to be read from."""
+    """Start offset of each partition that has messages since `first` (milliseconds since 1970)."""
     partitions = consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
     if not first:
         return dict.fromkeys(partitions, OFFSET_BEGINNING)
     starts = {}
     asked = [TopicPartition(topic, number, first) for number in partitions]
     for answer in offsets_for_times(consumer, asked, TIMEOUT_S):
-        if answer.offset >= 0:  # -1: none so late
+        if answer.offset >= 0:  # -1: no message that late
             starts[answer.partition] = answer.offset
     return starts
 
@@ -115,7 +118,7 @@ def _at_end(raw: RawMessage) -> bool:
     if error.code() == KafkaError._PARTITION_EOF:
         return True
     if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        raise TopicError(f"{raw.topic()} does not exist any more")
+        raise TopicError(f"{raw.topic()} was deleted")
     raise KafkaException(error)
 
 

@@ -1,4 +1,4 @@
-"""Create the declared topics and assert that the broker has them as declared."""
+"""Create the declared topics, and check the broker's topics against the declarations."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -12,13 +12,13 @@ from leap.streams.kafka.clients import admin_config
 from leap.streams.runtime.settings import Settings
 
 TIMEOUT_S = 30.0
-LATE_S = 5.0  # beyond which a client is not believed to keep its own timeout
-AHEAD_MS = 3_600_000  # a message of a later time would be kept, and found at that time, long after it was sent
-NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # 16 zero bytes in base64: the broker is older than topic ids
+LATE_S = 5.0  # margin on top of the client's own timeout
+AHEAD_MS = 3_600_000  # a later timestamp would distort retention and lookups by time
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # 16 zero bytes in base64: the broker does not support topic ids
 
 
 class Declaration(Protocol):
-    """What of a topic's declaration (:class:`leap.schemas.topics.Topic`) the broker must know."""
+    """The part of :class:`leap.schemas.topics.Topic` that concerns the broker."""
 
     @property
     def name(self) -> str: ...
@@ -33,21 +33,21 @@ class Declaration(Protocol):
 
 
 class TopicError(RuntimeError):
-    """Topics on the broker are not as declared; the message names each difference."""
+    """Topics on the broker differ from their declarations; the message lists each difference."""
 
 
 def ensure_topics(settings: Settings, declarations: Iterable[Declaration]) -> list[str]:
-    """Create the topics that are missing, then assert all.
+    """Create missing topics, then check all.
 
     Returns
     -------
     list of str
-        Names on the broker of those created.
+        Names of the created topics, with prefix.
 
     Raises
     ------
     TopicError
-        If a topic cannot be created, or one is not as declared.
+        If a topic cannot be created, or differs from its declaration.
     """
     wanted = list(declarations)
     present = _partition_counts(settings)
@@ -60,17 +60,17 @@ def ensure_topics(settings: Settings, declarations: Iterable[Declaration]) -> li
 
 
 def assert_topics(settings: Settings, declarations: Iterable[Declaration]) -> list[str]:
-    """Assert that the broker has every declared topic, with the declared number of partitions or more.
+    """Check that the broker has every declared topic, with at least the declared number of partitions.
 
     Returns
     -------
     list of str
-        What has more, a sentence each: partitions may be added while all goes on, so no worker minds.
+        One line per topic with more partitions than declared, which workers tolerate.
 
     Raises
     ------
     TopicError
-        If a topic is missing or has fewer; the message names all that are.
+        If topics are missing or have fewer partitions; the message lists all of them.
     """
     counts = _partition_counts(settings)
     wrong: list[str] = []
@@ -80,8 +80,8 @@ def assert_topics(settings: Settings, declarations: Iterable[Declaration]) -> li
         if name not in counts:
             wrong.append(f"{name} does not exist: run leap topics ensure")
         elif counts[name] != topic.partitions:
-            found = wrong if counts[name] < topic.partitions else grown
-            found.append(f"{name} has {counts[name]} partitions where {topic.partitions} are declared")
+            differences = wrong if counts[name] < topic.partitions else grown
+            differences.append(f"{name} has {counts[name]} partitions, {topic.partitions} declared")
     if wrong:
         raise _not_as_declared(settings, wrong)
     return grown
@@ -92,9 +92,9 @@ def _not_as_declared(settings: Settings, wrong: Iterable[str]) -> TopicError:
 
 
 def topic_ids(settings: Settings, names: Iterable[str], admin: AdminClient | None = None) -> dict[str, str]:
-    """Get the id of each topic, by its name on the broker: a topic created again has another id.
+    """Topic name to its id, which changes when a topic is recreated.
 
-    Where the broker reports none, ``settings.topic_epoch`` stands in. Whoever asks often keeps an `admin`.
+    On brokers without topic ids it is ``settings.topic_epoch``. Pass `admin` to reuse a client.
 
     Raises
     ------
@@ -106,12 +106,12 @@ def topic_ids(settings: Settings, names: Iterable[str], admin: AdminClient | Non
     ids = {}
     for name, future in futures.items():
         try:
-            found = future.result(TIMEOUT_S + LATE_S).topic_id
+            topic_id = future.result(TIMEOUT_S + LATE_S).topic_id
         except KafkaException as error:
             if error.args[0].code() != KafkaError._UNSUPPORTED_FEATURE:
                 raise TopicError(f"{name} cannot be described: {error.args[0].str()}") from error
-            found = None
-        ids[name] = settings.topic_epoch if found is None or str(found) == NO_ID else str(found)
+            topic_id = None
+        ids[name] = settings.topic_epoch if topic_id is None or str(topic_id) == NO_ID else str(topic_id)
     return ids
 
 
@@ -129,24 +129,24 @@ def _create(settings: Settings, topics: Mapping[str, Declaration], limits: Mappi
             code = error.args[0].code()
             if code == KafkaError.INVALID_CONFIG and limits:
                 refused[name] = topics[name]
-            elif code != KafkaError.TOPIC_ALREADY_EXISTS:  # another process was faster
+            elif code != KafkaError.TOPIC_ALREADY_EXISTS:  # created concurrently by another process
                 raise TopicError(f"{name} cannot be created: {error.args[0].str()}") from error
     if refused:
-        _create(settings, refused, {})  # Kafka before 3.6 does not know them
+        _create(settings, refused, {})  # unsupported before Kafka 3.6
     deadline = time.monotonic() + TIMEOUT_S
     while topics.keys() - _partition_counts(settings) and time.monotonic() < deadline:
-        time.sleep(0.02)  # brokers learn of a topic a little after its creation is answered
+        time.sleep(0.02)  # metadata propagates shortly after the creation is acknowledged
 
 
 def _partition_counts(settings: Settings) -> dict[str, int]:
-    heard: list[KafkaError] = []
-    admin = AdminClient(admin_config(settings) | {"error_cb": heard.append})
+    errors: list[KafkaError] = []
+    admin = AdminClient(admin_config(settings) | {"error_cb": errors.append})
     try:
         topics = admin.list_topics(timeout=TIMEOUT_S).topics
     except KafkaException as error:
-        admin.poll(0)  # what was wrong with the connection is told there alone
-        reason = heard[0] if heard else error.args[0]
-        raise TopicError(f"the broker does not answer: {reason.str()}") from error
+        admin.poll(0)  # connection errors are only reported through the callback
+        reason = errors[0] if errors else error.args[0]
+        raise TopicError(f"broker unavailable: {reason.str()}") from error
     return {name: len(topic.partitions) for name, topic in topics.items()}
 
 

@@ -1,10 +1,9 @@
-"""The live monitor as a Faust app: preference lists, allocations and completions in, figures out.
+"""The live monitor as a Faust app: consumes preference lists, allocations and completions, and exports figures.
 
-One process reads all partitions: lists are keyed by attempt and completions by family, so a part of them would
-not meet. What it knows is in memory only. At the start the last week is read by
-:mod:`leap.streams.kafka.range_reader`; what Faust then delivers again changes nothing, so neither its commits nor
-a kill -9 can make a figure wrong. (Faust's client
-reads compressed batches only where the package cramjam is installed, and crashes on them otherwise.)
+A single process reads all partitions, because lists are keyed by attempt and completions by family. State is in memory
+only: at startup the last week is read by :mod:`leap.streams.kafka.range_reader`. Redelivery by Faust changes nothing,
+so neither its commits nor a kill -9 can distort a figure. (Faust's client needs the package cramjam to read compressed
+batches, and crashes on them otherwise.)
 """
 
 import asyncio
@@ -13,7 +12,7 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from signal import SIGINT, SIGTERM
@@ -29,7 +28,8 @@ from leap.schemas.events import JobAllocated, JobCompleted, PreferenceList
 from leap.schemas.topics import ALLOCATED, COMPLETED, PREFERENCES
 from leap.streams.kafka.clients import MAX_REQUEST_BYTES, consumer_config
 from leap.streams.kafka.range_reader import read_range
-from leap.streams.monitor.aggregates import WAIT_S, Figures, Monitor, Part
+from leap.streams.monitor.aggregates import WAIT_S, Figures, Monitor
+from leap.streams.monitor.attempt import Part
 from leap.streams.runtime import metrics
 from leap.streams.runtime.health_server import health_server
 from leap.streams.runtime.liveness import Progress
@@ -38,24 +38,24 @@ from leap.streams.runtime.settings import Settings
 log = structlog.get_logger(__name__)
 
 WORKER = "monitor"
-#: Figures of 25,000 attempts take 0.2 s of a processor (measured).
+#: Computing the figures of 25,000 attempts takes 0.2 s of CPU time (measured).
 REFRESH_S = 5.0
-#: Refreshes between two looks at where partitions end.
-LOOK_EVERY = 2
-LOOK_TIMEOUT_S = 1.0
+#: Refreshes between two requests for end offsets.
+POSITIONS_EVERY = 2
+POSITIONS_TIMEOUT_S = 1.0
 STOP_S = 10.0
 TYPES: dict[str, type[Part]] = {PREFERENCES: PreferenceList, ALLOCATED: JobAllocated, COMPLETED: JobCompleted}
 
 
 class MemoryApp(faust.App):
-    """An app that keeps nothing on disk; Faust would make folders in the working directory all the same."""
+    """An app without files on disk; Faust would create directories in the working directory anyway."""
 
     def _create_directories(self) -> None:
         pass
 
 
 class LiveMonitor:
-    """One monitor and what is told of it.
+    """A monitor with its Faust app, page and metrics.
 
     Parameters
     ----------
@@ -66,14 +66,14 @@ class LiveMonitor:
     def __init__(self, settings: Settings, monitor: Monitor | None = None) -> None:
         self.progress = Progress()
         self._settings = settings
-        self._monitor = Monitor() if monitor is None else monitor  # an empty one is false
+        self._monitor = Monitor() if monitor is None else monitor  # an empty monitor is falsy
         self._types = {settings.topic(name): event_type for name, event_type in TYPES.items()}
         self._lock = threading.Lock()
         self._latest: tuple[float, Figures] | None = None
         self._page = resources.files("leap.streams.monitor").joinpath("page.html").read_bytes()
 
     def take(self, topic: str, value: bytes | None) -> None:
-        """Take one message. Never raises: a message that is no event is counted and passed over."""
+        """Add a message. Never raises: an invalid message is counted and skipped."""
         try:
             event = decode(value, self._types[topic])
             with self._lock:
@@ -81,24 +81,24 @@ class LiveMonitor:
         except Exception as error:
             metrics.LIVE_REJECTED.labels(topic).inc()
             if not isinstance(error, Rejected):
-                log.exception("message not taken", topic=topic)
+                log.exception("message skipped", topic=topic)
 
     def figures(self) -> Figures:
-        """The figures of now, also as metrics."""
+        """Compute the figures, and export them as metrics."""
         with self._lock:
-            found = self._monitor.figures()
-        export_metrics(found)
-        self._latest = (time.monotonic(), found)
-        return found
+            figures = self._monitor.figures()
+        export_metrics(figures)
+        self._latest = (time.monotonic(), figures)
+        return figures
 
     def latest(self) -> Figures:
-        """The figures of some seconds ago, however many ask."""
+        """The cached figures, at most some seconds old."""
         if self._latest is None or time.monotonic() - self._latest[0] > 2 * REFRESH_S:
             return self.figures()
         return self._latest[1]
 
     def warm_up(self, now: datetime) -> int:
-        """Read what the topics hold of the last week; returns how many messages."""
+        """Read the last week from the topics; returns the number of messages."""
         count = 0
         for topic in self._types:
             for message in read_range(self._settings, topic, now - timedelta(seconds=WAIT_S)):
@@ -107,7 +107,7 @@ class LiveMonitor:
         return count
 
     def pages(self) -> dict[str, tuple[str, bytes]]:
-        """What is served beside metrics and health."""
+        """Pages served in addition to metrics and health."""
         return {
             "/": ("text/html; charset=utf-8", self._page),
             "/figures": ("application/json", msgspec.json.encode(self.latest())),
@@ -124,8 +124,8 @@ class LiveMonitor:
             consumer_auto_offset_reset="earliest",
             consumer_max_fetch_size=MAX_REQUEST_BYTES,
             store="memory://",
-            stream_wait_empty=True,  # or a rebalance loses what an agent has in hand
-            topic_allow_declare=False,  # topics are created as declared, by leap topics
+            stream_wait_empty=True,  # otherwise a rebalance loses in-flight events
+            topic_allow_declare=False,  # topics are created by leap topics ensure
             topic_disable_leader=True,
             web_enabled=False,
             autodiscover=False,
@@ -139,7 +139,7 @@ class LiveMonitor:
         app.agent(topic, name="monitor.follow")(follow)
 
         async def assigned(_: object, /, *groups: set[TP], signal: object, **rest: object) -> None:
-            self.progress.assigned((one.topic, one.partition) for group in groups for one in group)
+            self.progress.assigned((partition.topic, partition.partition) for group in groups for partition in group)
 
         app.on_partitions_assigned.connect(assigned)
         return app
@@ -147,40 +147,45 @@ class LiveMonitor:
     async def run(self, stop: asyncio.Event) -> None:
         """Follow the topics until `stop`."""
         app = self.app()
-        asker = Consumer(consumer_config(self._settings, WORKER))
+        consumer = Consumer(consumer_config(self._settings, WORKER))
         await app.start()
         try:
             while not stop.is_set():
-                await self._look(app, asker)
-                for _ in range(LOOK_EVERY):
+                await self._update_lag(app, consumer)
+                for _ in range(POSITIONS_EVERY):
                     await asyncio.to_thread(self.figures)
                     await _wait(stop, REFRESH_S)
         finally:
-            asker.close()
+            consumer.close()
             await asyncio.wait_for(app.stop(), STOP_S)
 
-    async def _look(self, app: faust.App, asker: Consumer) -> None:
-        """Compare positions with the ends, which a client apart from Faust is asked for: Faust may cease to fetch."""
+    async def _update_lag(self, app: faust.App, consumer: Consumer) -> None:
+        """Compare positions with end offsets, requested through a separate client, because Faust may stop fetching."""
         partitions = sorted(app.consumer.assignment())
-        self.progress.reached({(one.topic, one.partition): await app.consumer.position(one) or 0 for one in partitions})
-        question = [TopicPartition(*one, OFFSET_END) for one in partitions]
+        self.progress.reached(
+            {
+                (partition.topic, partition.partition): await app.consumer.position(partition) or 0
+                for partition in partitions
+            }
+        )
+        times = [TopicPartition(*partition, OFFSET_END) for partition in partitions]
         try:
-            ends = await asyncio.to_thread(asker.offsets_for_times, question, LOOK_TIMEOUT_S) if question else []
+            ends = await asyncio.to_thread(consumer.offsets_for_times, times, POSITIONS_TIMEOUT_S) if times else []
         except KafkaException as error:
-            log.warning("ends of partitions unknown", worker=WORKER, error=str(error))
+            log.warning("end offsets unknown", worker=WORKER, error=str(error))
             return
         metrics.BROKER_ANSWERED.labels(WORKER).set_to_current_time()
-        self.progress.ends({(one.topic, one.partition): one.offset for one in ends})
+        self.progress.ends({(partition.topic, partition.partition): partition.offset for partition in ends})
         for (topic, partition), lag in self.progress.lag().items():
             metrics.LAG.labels(WORKER, topic, str(partition)).set(lag)
 
 
 def run_monitor(settings: Settings) -> None:
-    """Warm up and follow until SIGTERM or SIGINT, with page, metrics and health on the metrics port."""
+    """Warm up and follow until SIGTERM or SIGINT; page, metrics and health are on the metrics port."""
     live = LiveMonitor(settings)
     began = time.monotonic()
     count = live.warm_up(datetime.now(UTC))
-    log.info("warm", messages=count, seconds=round(time.monotonic() - began, 1))
+    log.info("warmed up", messages=count, seconds=round(time.monotonic() - began, 1))
 
     async def main() -> None:
         stop = asyncio.Event()
@@ -195,7 +200,7 @@ def run_monitor(settings: Settings) -> None:
 
 
 def credentials(kafka: Mapping[str, str]) -> faust.SSLCredentials | faust.SASLCredentials | None:
-    """What Faust wants for the librdkafka properties of TLS and SASL."""
+    """Faust credentials for the librdkafka properties of TLS and SASL."""
     protocol = kafka.get("security.protocol", "plaintext").upper()
     context = None
     if protocol.endswith("SSL"):
@@ -212,34 +217,33 @@ def credentials(kafka: Mapping[str, str]) -> faust.SSLCredentials | faust.SASLCr
     return faust.SSLCredentials(context) if context else None
 
 
-def export_metrics(found: Figures) -> None:
-    accuracy = found.accuracy
+def export_metrics(figures: Figures) -> None:
+    """Set the Prometheus gauges."""
+    accuracy = figures.accuracy
     shares = {
-        "coverage": found.coverage,
-        "ranked": found.ranked,
-        "attempts_ranked": found.attempts_ranked,
-        "hours_ranked": found.hours_ranked,
-        "first_choice": found.first_choice,
-        "interval": found.interval,
-        "skew": found.skew,
+        "coverage": figures.coverage,
+        "ranked": figures.ranked,
+        "attempts_ranked": figures.attempts_ranked,
+        "hours_ranked": figures.hours_ranked,
+        "first_choice": figures.first_choice,
+        "interval": figures.interval,
+        "skew": figures.skew,
         "w20": accuracy.w20 if accuracy else None,
         "w10": accuracy.w10 if accuracy else None,
         "w5": accuracy.w5 if accuracy else None,
     }
     for name, share in shares.items():
-        if share is None:  # or the last that there was would stand for today's
+        if share is None:  # otherwise the last value would remain
             metrics.LIVE_SHARE.remove(name)
         else:
             metrics.LIVE_SHARE.labels(name).set(share / 100.0)
     metrics.LIVE_RATIO.set(accuracy.ratio if accuracy else math.nan)
-    metrics.LIVE_SCORED.set(found.scored)
+    metrics.LIVE_SCORED.set(figures.scored)
     metrics.LIVE_NO_OPINION.clear()
-    for reason, count in found.no_opinion.items():
+    for reason, count in figures.no_opinion.items():
         metrics.LIVE_NO_OPINION.labels(reason).set(count)
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:
-    try:
+    with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return

@@ -1,7 +1,7 @@
-"""Whether the history that launches are served is what has finished: the live side of the night's comparison.
+"""Live skew: whether preference lists are served an up-to-date history.
 
-A list carries the latest throughput of its family as the artifact in production knew it. The topic tells what it was.
-An artifact is a night old, so only what had finished `SETTLED_S` before the list has to be in it.
+A list carries the latest throughput of its family according to the production artifact; the completions tell what it
+really was. Artifacts are trained nightly, so only attempts finished `SETTLED_S` before the list have to be included.
 """
 
 import math
@@ -12,18 +12,18 @@ import numpy as np
 from leap.predictor.features.job_family import family
 from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted, PreferenceList
 
-#: A day between nights, and half of one for a night that runs late.
+#: A day between training runs, plus half a day for a late one.
 SETTLED_S = 1.5 * 86_400.0
-#: Difference of ln throughput that is one; what is served is float32.
+#: Tolerance in ln throughput; the served values are float32.
 TOLERANCE = 1e-4
-#: Attempts kept: a week of the published fleet.
-MOST = 200_000
+#: Maximum number of attempts: a week of the published fleet.
+MAX_ATTEMPTS = 200_000
 
-Served = tuple[str, float, float]  # family, decided at, ln throughput that was served as its latest; NaN is none
+Served = tuple[str, float, float]  # family, decided at, latest ln throughput served (NaN: none)
 
 
 def served(listed: PreferenceList, decided_at: float) -> Served | None:
-    """What a list says of the history of its family; None where it was made without."""
+    """History of its family that a list was served; None if it was ranked without."""
     last, cold = (listed.served_history.get(f"family_{name}", ())[:1] for name in ("last", "cold"))
     if not listed.family or not last or not cold:
         return None
@@ -31,41 +31,41 @@ def served(listed: PreferenceList, decided_at: float) -> Served | None:
 
 
 class Finished:
-    """What families have reached lately."""
+    """Throughput of recently finished attempts, by family."""
 
     def __init__(self) -> None:
         self._families: dict[str, dict[str, tuple[float, float]]] = {}
         self._count = 0
 
-    def add(self, completed: JobCompleted, at: float) -> None:
-        """Take a completion; of two of one attempt the later counts."""
+    def add(self, completed: JobCompleted, finished_at: float) -> None:
+        """Add a completion; the later of duplicates wins."""
         measured = completed.measurements.get(THROUGHPUT, 0.0) if completed.status == SUCCEEDED else 0.0
         if measured > 0:
             attempts = self._families.setdefault(family(completed.job_name), {})
             known = attempts.get(completed.attempt_id)
-            if known is None or known[0] <= at:
-                attempts[completed.attempt_id] = (at, math.log(measured))
+            if known is None or known[0] <= finished_at:
+                attempts[completed.attempt_id] = (finished_at, math.log(measured))
             self._count += known is None
-        while self._count > MOST:
+        while self._count > MAX_ATTEMPTS:
             self._count -= len(self._families.pop(next(iter(self._families))))
 
     def forget(self, before: float) -> None:
-        """Drop what finished before a time."""
+        """Drop attempts that finished before a time."""
         for name, attempts in list(self._families.items()):
-            kept = {attempt: one for attempt, one in attempts.items() if one[0] >= before}
-            self._count -= len(attempts) - len(kept)
-            if kept:
-                self._families[name] = kept
+            remaining = {attempt: outcome for attempt, outcome in attempts.items() if outcome[0] >= before}
+            self._count -= len(attempts) - len(remaining)
+            if remaining:
+                self._families[name] = remaining
             else:
                 del self._families[name]
 
     def skew(self, lists: Iterable[Served]) -> tuple[int, int]:
-        """How many lists can be compared, and how many of those were served something that is not so."""
+        """Number of lists that can be compared, and number of those with a stale history."""
         compared = wrong = 0
         by_family: dict[str, list[tuple[float, float]]] = {}
         for name, decided_at, last in lists:
             by_family.setdefault(name, []).append((decided_at, last))
-        for name, launches in by_family.items():  # sorted once: a sweep is one family of thousands
+        for name, launches in by_family.items():  # sorted once per family: a sweep has thousands of lists
             finished, reached = np.array(sorted(self._families.get(name, {}).values())).reshape(-1, 2).T
             for decided_at, last in launches:
                 settled = finished.searchsorted(decided_at - SETTLED_S, "right")

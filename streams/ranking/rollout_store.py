@@ -1,4 +1,4 @@
-"""Runtime switches in Redis: changed by ``leap switch``, followed by workers, every change on record."""
+"""Rollout switches in Redis: set by ``leap switch``, followed by ranking workers, with a change log."""
 
 import threading
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from leap.streams.redis_store.client import Client
 log = structlog.get_logger(__name__)
 
 FOLLOW_EVERY_S = 2.0
-#: Changes kept on record.
-RECORD = 1000
+#: Length of the change log.
+LOG_LENGTH = 1000
 DEFAULT = "*"
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Who changed what, and when. Model type ``*`` is the default of all; `switch` none removes its own."""
+    """Entry of the change log. Model type ``*`` is the default; `switch` is None if an override was removed."""
 
     model_type: str
     switch: Switch | None
@@ -30,95 +30,95 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SwitchStore:
-    """Switches of one deployment.
+    """Switches of a deployment.
 
     Parameters
     ----------
     client
         Connection, without `decode_responses`.
     prefix
-        Put before every key.
+        Prefix of all keys.
     """
 
     def __init__(self, client: Client, prefix: str) -> None:
         self._client = client
         self._switches = f"{prefix}:{{switches}}:current"
-        self._record = f"{prefix}:{{switches}}:record"
+        self._change_log = f"{prefix}:{{switches}}:record"
 
     def known(self) -> Switches | None:
-        """What was set last, be it nothing but defaults; none if nothing ever was, or the store has lost it.
+        """The stored switches; None if none were ever set, or the store has lost them.
 
         Raises
         ------
         redis.RedisError, redis.exceptions.RedisClusterException
-            If the store does not answer.
+            If Redis is unavailable.
         """
         return _decoded(self._client.get(self._switches))
 
     def read(self) -> Switches:
-        """The switches that a worker would begin with; raises as `known` does."""
+        """The stored switches, or the defaults; raises as `known` does."""
         return self.known() or Switches()
 
     def set(self, model_type: str, switch: Switch | None, by: str) -> Switches:
-        """Change one switch, and put it on record, in one transaction.
+        """Change one switch and log the change, in one transaction.
 
         Parameters
         ----------
         model_type
-            ``*`` for the default of all that have none of their own.
+            ``*`` for the default of model types without an override.
         switch
-            None removes the model type's own switch.
+            None removes the override.
         by
-            Who asks for it.
+            Author of the change.
         """
         change = Change(model_type=model_type, switch=switch, by=by, at=datetime.now(UTC))
 
         def swap(pipe: redis.client.Pipeline) -> None:
-            found = _decoded(pipe.get(self._switches)) or Switches()
+            switches = _decoded(pipe.get(self._switches)) or Switches()
             pipe.multi()
-            pipe.set(self._switches, msgspec.json.encode(_changed(found, change)))
-            pipe.lpush(self._record, msgspec.json.encode(change))
-            pipe.ltrim(self._record, 0, RECORD - 1)
+            pipe.set(self._switches, msgspec.json.encode(_changed(switches, change)))
+            pipe.lpush(self._change_log, msgspec.json.encode(change))
+            pipe.ltrim(self._change_log, 0, LOG_LENGTH - 1)
 
         self._client.transaction(swap, self._switches)
         return self.read()
 
     def history(self, count: int = 50) -> list[Change]:
         """The latest changes, newest first."""
-        return [msgspec.json.decode(raw, type=Change) for raw in self._client.lrange(self._record, 0, count - 1)]
+        return [msgspec.json.decode(raw, type=Change) for raw in self._client.lrange(self._change_log, 0, count - 1)]
 
 
 class SwitchFollower:
-    """The last switches that the store told, held in memory; those of the default until it has answered.
+    """In-memory copy of the switches; the defaults until the store has been read.
 
     Parameters
     ----------
     open_store
-        Connects to the store, which may be away: then, and whenever it or what it held is lost, nothing changes.
+        Connects to the store. While it is unavailable, or has lost the switches, the last known ones stay in force.
     """
 
     def __init__(self, open_store: Callable[[], SwitchStore]) -> None:
         self._open_store = open_store
         self._store: SwitchStore | None = None
-        self._told = False
+        self._stored = False
         self.current = Switches()
 
     def refresh(self) -> None:
-        """Ask once."""
+        """Read the switches once."""
         try:
             self._store = self._store or self._open_store()
-            found = self._store.known()
-        except Exception as error:  # whatever it is, the next time may be better, and nobody else would ask
+            switches = self._store.known()
+        except Exception as error:  # keep following: any error may be transient
             log.warning("switches not read, keeping the last known", reason=repr(error))
             return
-        if found is not None:
-            self.current = found
-        elif self._told:
-            log.warning("the store has lost the switches, keeping the last known until one is set")
-        self._told = found is not None
+        if switches is not None:
+            self.current = switches
+        elif self._stored:
+            log.warning("switches missing in the store, keeping the last known until one is set")
+        self._stored = switches is not None
 
     def follow(self, stop: threading.Event) -> None:
-        """Ask now, then in the background until `stop`."""
+        """Refresh immediately, then periodically in the background until `stop`."""
 
         def run() -> None:
             while True:

@@ -1,4 +1,4 @@
-"""The ranking worker: submissions in, preference lists out. It waits for nothing but Kafka."""
+"""The ranking worker: turns submissions into preference lists. It depends on no service but Kafka at run time."""
 
 import threading
 from collections.abc import Sequence
@@ -12,9 +12,10 @@ from leap.predictor.routing.router import Router
 from leap.schemas.codec import Rejected, decode, encode
 from leap.schemas.events import THROUGHPUT, JobSubmitted
 from leap.schemas.topics import PREFERENCES, SUBMITTED
-from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.consumer.dead_letters import DeadLetters
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.ranking.rollout_store import SwitchFollower, SwitchStore
 from leap.streams.redis_store.client import connect
 from leap.streams.runtime import metrics
@@ -24,16 +25,16 @@ from leap.streams.runtime.tracing import Step, trace_id
 log = structlog.get_logger(__name__)
 
 WORKER = "ranking"
-#: Jobs ranked together. At saturation a larger batch is hardly faster, and a list waits for its whole batch.
+#: Jobs ranked together. A larger batch hardly increases throughput, and a list waits for its whole batch.
 BATCH_SIZE = 64
 REFRESH_EVERY_S = 2.0
 
 
 class Ranking:
-    """Ranks batches of submissions. A message that is not a submission becomes a dead letter.
+    """Ranks batches of submissions. Invalid messages become dead letters.
 
-    A batch that is delivered again is ranked again: a scheduler may see two lists of one attempt, equal but
-    for the time, and the artifact where it moved meanwhile.
+    A redelivered batch is ranked again: a scheduler may see two lists of an attempt, which differ only in their time,
+    and in the artifact if that changed meanwhile.
     """
 
     def __init__(self, router: Router, producer: CheckedProducer, dead_letters: DeadLetters, topic: str) -> None:
@@ -43,7 +44,7 @@ class Ranking:
         self._topic = topic
 
     def handle(self, batch: Sequence[Message]) -> None:
-        """Answer every submission of a batch."""
+        """Send a preference list for every submission of a batch."""
         submissions, steps = [], []
         for message in batch:
             try:
@@ -62,14 +63,14 @@ class Ranking:
 
 
 def open_ranking(settings: Settings, stop: threading.Event) -> tuple[Ranking, CheckedProducer]:
-    """What ranks, and what it produces with; artifact and switches are followed in the background until `stop`."""
+    """The ranking and its producer; artifact and switches are followed in the background until `stop`."""
     switches = SwitchFollower(lambda: SwitchStore(connect(settings.redis_url), settings.redis_prefix))
     router = Router(
         open_store(settings.artifacts, trusted_keys=settings.trusted_keys),
         policy=lambda: Policy(switches.current, settings.premium_efficiency),
     )
     if not router.refresh():
-        log.warning("no artifact in production: every list is empty until a night has published one")
+        log.warning("no artifact in production: every list is empty until a training run publishes one")
     for outcome in ("ranked", *NO_OPINIONS):
         metrics.LISTS.labels(outcome)
     metrics.ARTIFACT_MADE.labels(THROUGHPUT).set_function(lambda: _seconds(_made(router)))
@@ -90,7 +91,7 @@ def _seconds(moment: datetime | None) -> float:
 
 
 def ranking_loop(settings: Settings, stop: threading.Event) -> BatchLoop:
-    """The worker's loop."""
+    """The worker's loop, ready to run."""
     ranking, producer = open_ranking(settings, stop)
     return BatchLoop(
         settings,

@@ -1,4 +1,4 @@
-"""The store's client: plain Redis, Valkey, or a Redis Cluster, told apart by asking."""
+"""The Redis client: for Redis, Valkey or a Redis Cluster, detected on connect."""
 
 from typing import Any
 
@@ -12,18 +12,18 @@ TIMEOUT_S = 10.0
 
 
 def connect(url: str) -> Client:
-    """A client of the store that has answered; TLS and user come with the URL (``rediss://user:password@host:port/0``).
+    """A connected client; TLS and user are part of the URL (``rediss://user:password@host:port/0``).
 
     Raises
     ------
     redis.RedisError, redis.exceptions.RedisClusterException
-        If it does not answer, or does not let us in.
+        If it is unavailable or denies access.
     ValueError
         As `client_of`.
     """
     client = client_of(url)
-    ask: Any = client.execute_command
-    greeting = ask("HELLO")  # which all users may send, unlike INFO
+    execute: Any = client.execute_command
+    greeting = execute("HELLO")  # allowed for every user, unlike INFO
     if b"cluster" not in (greeting.values() if isinstance(greeting, dict) else greeting):
         return client
     client.close()
@@ -31,19 +31,19 @@ def connect(url: str) -> Client:
 
 
 def client_of(url: str) -> redis.Redis:
-    """A client that has not asked anything yet.
+    """A client that connects on first use.
 
     Raises
     ------
     ValueError
-        If the URL is none; the message keeps it to itself, for it may hold a password.
+        If the URL is invalid; the message does not quote it, because it may hold a password.
     """
     try:
         return redis.Redis.from_url(url, **_options())
     except (ValueError, TypeError):
         raise ValueError(
-            "LEAP_REDIS_URL cannot be read: expected redis://host:port/0, or rediss:// for TLS, with user:password@ "
-            "before the host, and %-escapes for what is not a letter or digit of the password"
+            "LEAP_REDIS_URL is invalid: expected redis://host:port/0, or rediss:// for TLS, with user:password@ "
+            "before the host and special characters of the password percent-encoded"
         ) from None
 
 
@@ -52,7 +52,7 @@ def _options() -> dict[str, Any]:
         "socket_timeout": TIMEOUT_S,
         "socket_connect_timeout": TIMEOUT_S,
         "health_check_interval": 30,
-        # Whoever calls bears a command that runs twice: a reply may be lost after the work.
+        # Callers tolerate a command that runs twice: a reply may be lost after execution.
         "retry": Retry(ExponentialBackoff(cap=1.0, base=0.05), 3),
-        "driver_info": None,  # or it tells its version in a command that users need a right for
+        "driver_info": None,  # otherwise it sends CLIENT SETINFO, which needs a permission
     }

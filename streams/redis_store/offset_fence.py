@@ -1,7 +1,7 @@
-"""How far a store has a topic, and how it is noticed that it has lost something.
+"""Offset fences: how a store detects redelivered updates, and that it has lost committed ones.
 
-A store keeps a fence for each source, the highest offset that it has had of it. Whoever writes says from which
-offset on: a store whose fence is before that has lost what was committed in between.
+A store keeps a fence for each source: the highest offset applied. A writer states the offset at which its updates
+begin; a store whose fence is below that has lost committed updates in between.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,67 +12,69 @@ import msgspec
 from leap.streams.kafka.message import Message, Rewind
 from leap.streams.runtime.liveness import Partition
 
-#: MessagePack, which scripts read.
+#: MessagePack, which Lua scripts decode.
 packed = msgspec.msgpack.Encoder().encode
 
 
 class OffsetRange(NamedTuple):
-    """Offsets of a source from `begin` to before `end`. All before `begin` have been applied."""
+    """Offsets [begin, end) of a source; all offsets before `begin` have been applied."""
 
     begin: int
     end: int
 
 
 class StoreDataLost(RuntimeError):
-    """The store lacks what had been applied, as a replica does that takes over without the last writes.
+    """The store lacks applied updates, for example after a failover to a replica that lags behind.
 
     Attributes
     ----------
     begins
-        Source to the offset from which on it has to be applied again.
+        Source to the first offset that has to be applied again.
     """
 
     def __init__(self, begins: Mapping[str, int]) -> None:
-        super().__init__(f"the store has lost what was applied: apply again from {begins}")
+        super().__init__(f"the store has lost applied updates; apply again from {begins}")
         self.begins = begins
 
     def rewind(self, partitions: Mapping[str, Partition]) -> Rewind:
-        """What a worker raises, which knows the sources' partitions."""
+        """The signal for the worker's loop, given the partition of each source."""
         return Rewind({partitions[source]: begin for source, begin in self.begins.items()})
 
 
 def source(message: Message) -> str:
-    """Name where a message stands, in one topic."""
+    """Source of a message within one topic: ``<topic id>/<partition>``."""
     return f"{message.topic_id}/{message.partition}"
 
 
 def offset_ranges(messages: Iterable[Message], name: Callable[[Message], str] = source) -> dict[str, OffsetRange]:
-    """Tell which offsets messages stand for, in order within each partition."""
-    found: dict[str, OffsetRange] = {}
+    """Offsets that messages cover, by source; messages are in order within each partition."""
+    ranges: dict[str, OffsetRange] = {}
     for message in messages:
-        at = name(message)
-        begin = found[at].begin if at in found else message.position
-        found[at] = OffsetRange(begin, message.offset + 1)
-    return found
+        key = name(message)
+        begin = ranges[key].begin if key in ranges else message.position
+        ranges[key] = OffsetRange(begin, message.offset + 1)
+    return ranges
 
 
-def encode_ranges(found: Mapping[str, OffsetRange]) -> bytes:
-    """What a script is told: MessagePack of the fields of the fences, begins and ends."""
-    ends = [span.end for span in found.values()]
-    return packed((["@" + name for name in found], [span.begin for span in found.values()], ends))
+def encode_ranges(ranges: Mapping[str, OffsetRange]) -> bytes:
+    """Script argument: MessagePack of the names of the fence fields, begins and ends."""
+    ends = [offsets.end for offsets in ranges.values()]
+    return packed((["@" + name for name in ranges], [offsets.begin for offsets in ranges.values()], ends))
 
 
-def check_fences(found: Mapping[str, OffsetRange], fences: Iterable[Sequence[int]]) -> None:
-    """Compare with what scripts answered: for each part of the store the fences before the call.
+def check_fences(ranges: Mapping[str, OffsetRange], fences: Iterable[Sequence[int]]) -> None:
+    """Compare ranges with the replies of scripts: the fences of each bucket before the call.
 
     Raises
     ------
-    Lost
-        If one is before where its span begins.
+    StoreDataLost
+        If a fence is below the beginning of its range.
     """
     reached = [min(column) for column in zip(*fences, strict=True)]
     lost = {
-        name: fence + 1 for (name, span), fence in zip(found.items(), reached, strict=False) if fence + 1 < span.begin
+        name: fence + 1
+        for (name, offsets), fence in zip(ranges.items(), reached, strict=False)
+        if fence + 1 < offsets.begin
     }
     if lost:
         raise StoreDataLost(lost)

@@ -1,6 +1,6 @@
-"""The least that each program needs on the broker and in the store: nobody gets more.
+"""Least privilege: the Kafka ACLs and Redis ACL rules that each role needs.
 
-Rights on topics follow from their declarations, those on keys and commands stand here. ``leap topics rights``
+Topic ACLs follow from the topic declarations; key patterns and commands are listed here. ``leap topics rights``
 prints them, docs/security.md explains them, and a test runs every worker under them.
 """
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from leap.schemas.topics import Topic, load_topics
 from leap.streams.runtime.settings import Settings
 
-#: What every client of the store sends by itself, also to a Cluster.
+#: Commands that every Redis client sends by itself, on a Cluster too.
 CLIENT = ("ping", "select", "cluster|slots", "command", "asking")
 
 
@@ -20,13 +20,13 @@ class Role(NamedTuple):
     Attributes
     ----------
     name
-        What the declarations of topics call it.
+        Name used in the topic declarations (``producers``, ``consumers``).
     groups
-        Consumer groups: names, or beginnings of names if they end in ``*``.
+        Consumer groups: names, or prefixes if they end in ``*``.
     commands
-        Of the store; those that a script calls are checked as well.
+        Redis commands, including those that scripts call (Redis checks them too).
     keys
-        Patterns as ``ACL SETUSER`` takes them, after the prefix of all keys: ``%R~`` to read, ``~`` to write too.
+        Key patterns in ``ACL SETUSER`` syntax, relative to the key prefix: ``%R~`` is read-only, ``~`` read-write.
     """
 
     name: str
@@ -55,7 +55,7 @@ ROLES = {
     "retrainer": Role("retrainer", groups=("retrainer",), commands=("get", "mget", "hgetall"), keys=("%R~:history:*",)),
     "operator": Role(
         "operator",
-        groups=("range-*", "history", "joiner", "ranking"),  # whose lag the doctor asks for
+        groups=("range-*", "history", "joiner", "ranking"),  # the doctor reads their lag
         commands=(
             *("get", "mget", "set", "del", "unlink", "incrby", "pexpire", "eval", "hget", "hset", "hgetall"),
             *("lpush", "ltrim", "lrange", "watch", "unwatch", "multi", "exec", "discard"),
@@ -67,16 +67,16 @@ ROLES = {
 
 
 class Grant(NamedTuple):
-    """One right on the broker.
+    """One ACL on the broker.
 
     Attributes
     ----------
     resource
         ``topic`` or ``group``.
     name
-        Of the resource, or how its name begins if `prefixed`.
+        Resource name, or its prefix if `prefixed`.
     operation
-        ``read``, ``write`` or ``create``; each includes ``describe``.
+        ``read``, ``write`` or ``create``; each implies ``describe``.
     """
 
     resource: str
@@ -86,15 +86,15 @@ class Grant(NamedTuple):
 
 
 def topics_of(role: str) -> list[Topic]:
-    """Declarations of the topics that a role reads or writes: the others it may not even see."""
+    """Topics that a role reads or writes; it has no rights on the others."""
     name = ROLES[role].name
     return [topic for topic in load_topics().values() if name in (*topic.producers, *topic.consumers)]
 
 
 def grants(role: str, settings: Settings) -> Iterator[Grant]:
-    """All that a role may do on the broker.
+    """Kafka ACLs of a role.
 
-    An operator creates and reads every topic and repeats what others have sent.
+    An operator creates and reads every topic, and writes those it may have to replay to.
     """
     operator = role == "operator"
     for topic in load_topics().values():
@@ -110,16 +110,16 @@ def grants(role: str, settings: Settings) -> Iterator[Grant]:
 
 
 def store_rules(role: str, settings: Settings) -> list[str]:
-    """Rules of ``ACL SETUSER`` beside ``on`` and a password; none if the role has no business there."""
-    found = ROLES[role]
-    if not found.commands:
+    """Rules for ``ACL SETUSER`` besides ``on`` and a password; empty if the role does not use Redis."""
+    entry = ROLES[role]
+    if not entry.commands:
         return []
-    keys = [pattern.replace("~", "~" + settings.redis_prefix, 1) for pattern in found.keys]
-    return ["resetkeys", "resetchannels", "-@all", *keys, *(f"+{command}" for command in (*CLIENT, *found.commands))]
+    keys = [pattern.replace("~", "~" + settings.redis_prefix, 1) for pattern in entry.keys]
+    return ["resetkeys", "resetchannels", "-@all", *keys, *(f"+{command}" for command in (*CLIENT, *entry.commands))]
 
 
 def kafka_command(grant: Grant, principal: str) -> str:
-    """The stock command that gives a right, without connection."""
+    """The ``kafka-acls`` command that adds an ACL, without connection options."""
     pattern = " --resource-pattern-type prefixed" if grant.prefixed else ""
     return (
         f"kafka-acls --add --allow-principal {principal} --operation {grant.operation.capitalize()} "

@@ -1,6 +1,6 @@
-"""Liveness of a consumer: progress against the ends of its partitions.
+"""Liveness of a consumer: position against the end offset of each partition.
 
-A consumer may stop fetching after a rebalance and look alive for ever, so being in the group proves nothing.
+Group membership proves nothing: a consumer can stop fetching after a rebalance and still send heartbeats.
 """
 
 import math
@@ -27,14 +27,14 @@ class _Partition:
 
 
 class Progress:
-    """What a worker has done and what there is to do; safe to read from another thread.
+    """A worker's positions and the end offsets of its partitions; thread-safe.
 
     Parameters
     ----------
     clock
         Seconds on a monotonic clock.
     stall_s
-        How long a partition may stand still before its end, and one batch be in hand.
+        Seconds that a partition with lag may go without progress, and that one batch may take.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Progress:
         self._taken_at = math.inf
 
     def assigned(self, partitions: Iterable[Partition]) -> None:
-        """Take note of all partitions that the worker has from now on."""
+        """Record the new assignment: all partitions that the worker now owns."""
         now = self._clock()
         with self._lock:
             self._joined = True
@@ -70,18 +70,18 @@ class Progress:
             }
 
     def revoked(self) -> None:
-        """Take note that the worker has no partition until it is told of some, or that it is to have none."""
+        """Record that the worker has left its assignment, until the next `assigned` (which may be empty)."""
         now = self._clock()
         with self._lock:
             self._joined, self._left_at = False, now
 
-    def taken(self, anything: bool) -> None:
-        """Take note of a batch that is in hand from now on, or of none."""
+    def taken(self, in_flight: bool) -> None:
+        """Record whether a batch is in flight from now on."""
         with self._lock:
-            self._taken_at = self._clock() if anything else math.inf
+            self._taken_at = self._clock() if in_flight else math.inf
 
     def reached(self, positions: dict[Partition, int]) -> None:
-        """Take note of the next offset of each partition: all before it is done and committed."""
+        """Record the position of each partition: all earlier offsets are processed and committed."""
         now = self._clock()
         with self._lock:
             self._failing = False
@@ -91,23 +91,23 @@ class Progress:
                     state.position, state.moved_at = position, now
 
     def ends(self, ends: dict[Partition, int]) -> None:
-        """Take note of where partitions end."""
+        """Record the end offsets of partitions."""
         now = self._clock()
         with self._lock:
             for partition, end in ends.items():
                 state = self._partitions.get(partition)
                 if state is not None:
                     if not state.behind:
-                        state.moved_at = now  # it had nothing to do until now
+                        state.moved_at = now  # it was caught up until now
                     state.end = end
 
     def failing(self) -> None:
-        """Take note that a batch failed and is tried again."""
+        """Record that a batch failed and is being retried."""
         with self._lock:
             self._failing = True
 
     def lag(self) -> dict[Partition, int]:
-        """Count the messages that are left in each partition, where its position is known."""
+        """Lag in messages of each partition whose position is known."""
         with self._lock:
             return {
                 partition: max(0, state.end - state.position)
@@ -116,7 +116,7 @@ class Progress:
             }
 
     def stalled(self) -> list[Partition]:
-        """List the partitions that stand still before their end: all of them if one batch hangs or fails on and on."""
+        """Partitions with lag but no progress; all of them if one batch hangs or keeps failing."""
         now = self._clock()
         with self._lock:
             if now - self._taken_at > self._stall_s:
@@ -128,18 +128,18 @@ class Progress:
             ]
 
     def fault(self) -> str | None:
-        """Tell why the worker should be started anew, if it should.
+        """Why the worker should be restarted, or None.
 
-        A group waits as long for a member that is slow as a partition may stand still, so being without any has twice
-        the time.
+        A rebalance may last as long as the stall limit (a slow member), so absence from the group is only a fault
+        after twice that.
         """
         if stalled := self.stalled():
-            return f"no progress before the end of {stalled}"
+            return f"no progress on {stalled} despite lag"
         with self._lock:
             absent = not self._joined and self._clock() - self._left_at > 2 * self._stall_s
         return "not in the consumer group" if absent else None
 
     def ready(self) -> bool:
-        """Tell whether the worker has joined its group and its last batch did not fail."""
+        """Whether the worker has joined its group and its last batch did not fail."""
         with self._lock:
             return self._joined and not self._failing

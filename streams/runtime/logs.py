@@ -1,11 +1,11 @@
-"""Structured logs: one JSON object a line on standard error, or coloured text on a terminal."""
+"""Structured logs on standard error: JSON lines, or coloured text on a terminal."""
 
 import logging
 import sys
 
 import structlog
 
-# Tracebacks without the values of variables, which structlog shows by default: passwords are among them.
+# Tracebacks without local variables, which structlog prints by default: they include passwords.
 TERMINAL = (structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),)
 LINES = (
     structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False)),
@@ -14,7 +14,7 @@ LINES = (
 
 
 def configure(level: int | str = logging.INFO) -> None:
-    """Set up logging of this process, once, at its start, from a level on."""
+    """Configure logging of this process; call once at startup."""
     number = logging.getLevelNamesMapping()[level.upper()] if isinstance(level, str) else level
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -25,11 +25,11 @@ def configure(level: int | str = logging.INFO) -> None:
     structlog.configure(
         processors=[*shared, *rendered],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        # Asked at every line: a program may replace its standard error, and close the one before.
+        # Looked up per line: a program may replace sys.stderr and close the old one.
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
     handler = logging.StreamHandler()
-    handler.setFormatter(  # the predictor and libraries log by the standard library: their lines look the same
+    handler.setFormatter(  # same format for the standard library's loggers (predictor, third parties)
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendered],

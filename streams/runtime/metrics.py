@@ -1,4 +1,4 @@
-"""Every Prometheus metric of Leap: its meaning, and what to do when it looks wrong."""
+"""All Prometheus metrics of Leap, each with its meaning and a remedy."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -36,146 +36,146 @@ def gauge(name: str, meaning: str, remedy: str, labels: Sequence[str] = ()) -> G
 def histogram(
     name: str, meaning: str, remedy: str, labels: Sequence[str] = (), buckets: Sequence[float] = ()
 ) -> Histogram:
-    """Declare a histogram; `buckets` are upper bounds, by default those that suit seconds."""
+    """Declare a histogram; `buckets` are upper bounds, by default the client library's for seconds."""
     return Histogram(*_declare(name, meaning, remedy, labels), buckets=buckets or Histogram.DEFAULT_BUCKETS)
 
 
 PRODUCED = counter(
     "leap_produced_total",
-    "Events that the broker acknowledged.",
-    "None in a busy hour: look at leap_undelivered_total.",
+    "Events acknowledged by the broker.",
+    "Flat in a busy hour: see leap_undelivered_total.",
     ["topic"],
 )
 UNDELIVERED = counter(
     "leap_undelivered_total",
-    "Events that the broker refused, or that timed out; their batch is tried again.",
-    "Growing: the broker is down, or its limits are below those declared; see the log for its answer.",
+    "Events rejected by the broker or timed out; their batch is retried.",
+    "Increasing: the broker is down, or its limits are below the declared ones; the log has its answer.",
     ["topic"],
 )
 CONSUMED = counter(
     "leap_consumed_total",
-    "Messages whose batch was handled and whose offset was committed.",
-    "None while leap_lag_messages grows: the worker is stuck; see leap_batch_failures_total.",
+    "Messages processed and committed.",
+    "Flat while leap_lag_messages increases: the worker is stuck; see leap_batch_failures_total.",
     ["worker", "topic"],
 )
 BATCH_SECONDS = histogram(
     "leap_batch_seconds",
-    "Time to handle one batch, up to and including what it produced.",
-    "Rising: the store or the broker is slow; more partitions and workers help when it is the worker.",
+    "Batch latency: processing, and acknowledgement of the events produced.",
+    "Increasing: Redis or the broker is slow; if it is the worker, add partitions and workers.",
     ["worker"],
 )
 BATCH_FAILURES = counter(
     "leap_batch_failures_total",
-    "Batches that failed and are tried again.",
-    "Growing: the log names the cause, most often a store or broker that does not answer.",
+    "Failed batches; each is retried.",
+    "Increasing: the log has the error, most often an unavailable Redis or broker.",
     ["worker"],
 )
 REBALANCES = counter(
     "leap_rebalances_total",
-    "Times that partitions were assigned.",
-    "Growing without workers coming and going: they die, or take longer than max.poll.interval.ms.",
+    "Partition assignments.",
+    "Increasing without scaling: workers crash, or exceed max.poll.interval.ms.",
     ["worker"],
 )
 REWINDS = counter(
     "leap_rewinds_total",
-    "Times that a store lacked what had been committed, so that partitions were read again.",
-    "After a failover or a restored store this is the cure; growing without one: look at the store's persistence.",
+    "Rewinds: Redis lacked updates whose offsets were committed, so partitions were re-read.",
+    "Expected after a failover or a restore of Redis; increasing without one: check its persistence.",
     ["worker"],
 )
 COMMITS_REFUSED = counter(
     "leap_commits_refused_total",
-    "Commits refused because the partitions moved meanwhile; their messages come again elsewhere.",
-    "Growing: see leap_rebalances_total.",
+    "Commits rejected after a rebalance; the messages are redelivered to the new owner.",
+    "Increasing: see leap_rebalances_total.",
     ["worker"],
 )
 DEAD_LETTERS = counter(
     "leap_dead_letters_total",
-    "Messages set aside whole in the dead-letter topic.",
-    "Growing: a producer sends what the schema refuses; the dead letters say what and where.",
+    "Messages sent to the dead-letter topic.",
+    "Increasing: a producer sends invalid events; the dead letters have the reasons.",
     ["worker", "topic"],
 )
 LAG = gauge(
     "leap_lag_messages",
-    "Messages between the position and the end of a partition; not renewed while one batch is handled.",
-    "Growing: add workers, up to one for each partition.",
+    "Consumer lag of a partition; not updated while a batch is in flight.",
+    "Increasing: add workers, up to one per partition.",
     ["worker", "topic", "partition"],
 )
 BATCH_BEGUN = gauge(
     "leap_batch_begun_timestamp_seconds",
-    "When the batch in hand was begun, in seconds since 1970; 0 while there is none.",
-    "Long ago: the batch hangs, or fails and is tried again; see leap_batch_failures_total.",
+    "Start of the in-flight batch, seconds since 1970; 0 if there is none.",
+    "Long ago: the batch hangs, or keeps failing; see leap_batch_failures_total.",
     ["worker"],
 )
 BROKER_ANSWERED = gauge(
     "leap_broker_answered_timestamp_seconds",
-    "When the broker last said where the partitions end, in seconds since 1970.",
-    "Long ago: the broker is down or cannot be reached; `leap doctor` says which.",
+    "Last successful request for end offsets, seconds since 1970.",
+    "Long ago: the broker is down or unreachable; `leap doctor` says which.",
     ["worker"],
 )
 LISTS = counter(
     "leap_preference_lists_total",
-    "Preference lists by outcome: ranked, or the reason for no opinion.",
-    "A growing reason names what to mend; `no artifact` needs a night, `internal error` is a bug: see the log.",
+    "Preference lists by outcome: `ranked`, or the reason for no opinion.",
+    "The reason names the problem; `no artifact`: run `leap retrain`; `internal error` is a bug: see the log.",
     ["outcome"],
 )
 ARTIFACT_MADE = gauge(
     "leap_artifact_made_timestamp_seconds",
-    "When the artifact in use was made, in seconds since 1970; 0 while there is none.",
-    "More than a day and a half ago: nights fail, or are not promoted; `leap artifact list` and the reports say why.",
+    "Creation time of the artifact in use, seconds since 1970; 0 if there is none.",
+    "More than 36 hours ago: training runs fail or are not promoted; `leap artifact list` and the reports say why.",
     ["target"],
 )
 ARTIFACT_FOLLOWED = gauge(
     "leap_artifact_followed_timestamp_seconds",
-    "When the artifact in use was last seen to be the one in production, in seconds since 1970.",
-    "Long ago: the artifact store does not answer, or what is in production does not load; see the log.",
+    "Last time that the artifact in use was confirmed to be in production, seconds since 1970.",
+    "Long ago: the artifact store is unavailable, or the production artifact does not load; see the log.",
     ["target"],
 )
 HISTORY_UPDATES = counter(
     "leap_history_updates_total",
-    "Updates of single statistics by outcome: added, duplicate (attempt seen before), redelivered.",
-    "Duplicates growing: a producer sends completions twice. Redelivered growing: see leap_rebalances_total.",
+    "Statistic updates by outcome: added, duplicates (attempt seen before), redelivered.",
+    "Duplicates increasing: a producer sends completions twice. Redelivered increasing: see leap_rebalances_total.",
     ["outcome"],
 )
 NIGHT_FAILURES = counter(
     "leap_night_failures_total",
-    "Nights that failed under `leap retrain --every day` and are tried again.",
-    "Growing: the log names the step and the cause; production stays as it was.",
+    "Failed training runs of `leap retrain --every day`; each is retried.",
+    "Increasing: the log has the step and the error; production is unchanged.",
 )
 LIVE_SHARE = gauge(
     "leap_live_share",
-    "Share of the last day, 0 to 1, absent where there is none: `w20`, `w10`, `w5` of finished attempts, "
+    "Shares over the last day, 0 to 1, absent without data: `w20`, `w10`, `w5` (predicted within 20, 10, 5%), "
     "`coverage`, `ranked` lists, `attempts_ranked`, `hours_ranked`, `first_choice`, `interval`, "
-    "`skew` of the history served.",
-    "w20 falling: see the page for the model or hardware type that fell; ranked falling: see leap_live_no_opinion; "
-    "skew above 0: no night for a day and a half, or `leap history audit` finds a fault.",
+    "`skew` (lists with a stale history).",
+    "w20 dropping: the monitor's page shows which model or hardware types; ranked dropping: see leap_live_no_opinion; "
+    "skew above 0: no training run for 36 hours, or a fault that `leap history audit` finds.",
     ["what"],
 )
 LIVE_RATIO = gauge(
     "leap_live_ratio",
-    "Median of predicted over measured of the last day; 1 is right.",
-    "Away from 1 by more than a few percent: the fleet changed since the night; run `leap retrain`.",
+    "Median of predicted/measured over the last day; ideal 1.",
+    "Off by more than a few percent: the fleet changed since training; run `leap retrain`.",
 )
 LIVE_SCORED = gauge(
     "leap_live_scored",
-    "Attempts behind leap_live_share.",
-    "Near 0 while jobs finish: is the ranking worker up?",
+    "Attempts that leap_live_share is computed from.",
+    "Near 0 while jobs finish: check that the ranking worker is up.",
 )
 LIVE_NO_OPINION = gauge(
     "leap_live_no_opinion",
-    "Empty lists of the last day, by reason.",
-    "`no artifact` needs a night, `internal error` is a bug: see the log of the ranking worker.",
+    "Empty preference lists of the last day, by reason.",
+    "`no artifact`: run `leap retrain`; `internal error` is a bug: see the log of the ranking worker.",
     ["reason"],
 )
 LIVE_REJECTED = counter(
     "leap_live_rejected_total",
-    "Messages that the monitor could not use.",
-    "Growing: the workers that own the topic set them aside; see the dead letters.",
+    "Invalid messages that the monitor skipped.",
+    "Increasing: see the dead letters of the workers that consume the topic.",
     ["topic"],
 )
 
 
 def expect(worker: str, topics: Sequence[str]) -> None:
-    """Export the counters of a worker at 0: one that first appears at 1 has not increased for Prometheus."""
+    """Export a worker's counters at 0: Prometheus sees no increase in a counter that first appears at 1."""
     for metric in (BATCH_FAILURES, REBALANCES, REWINDS, COMMITS_REFUSED):
         metric.labels(worker)
     for topic in topics:

@@ -1,7 +1,7 @@
-"""What a process learns from its environment, in one table.
+"""Environment variables, in one table.
 
-Any librdkafka property is set by its own name: ``LEAP_KAFKA_SASL_USERNAME`` is ``sasl.username``,
-``LEAP_KAFKA_SSL_CA_LOCATION`` is ``ssl.ca.location``. With ``_FILE`` behind it, as in
+Any librdkafka property can be set: ``LEAP_KAFKA_SASL_USERNAME`` is ``sasl.username``,
+``LEAP_KAFKA_SSL_CA_LOCATION`` is ``ssl.ca.location``. With the suffix ``_FILE``, as in
 ``LEAP_KAFKA_SASL_PASSWORD_FILE``, a variable names a file that holds the value.
 """
 
@@ -26,71 +26,73 @@ class Variable(NamedTuple):
 
 
 VARIABLES = (
-    Variable("LEAP_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", "Brokers to begin with, host:port, by commas."),
+    Variable("LEAP_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", "Bootstrap brokers, host:port, comma-separated."),
     Variable("LEAP_KAFKA_<PROPERTY>", "", "Any librdkafka property: security.protocol, sasl.*, ssl.*, …"),
-    Variable("LEAP_TOPIC_PREFIX", "", "Put before every topic and consumer group, on a shared cluster."),
-    Variable("LEAP_TOPIC_REPLICATION", "-1", "Replicas of the topics created; -1 is the broker's default."),
-    Variable("LEAP_TOPIC_EPOCH", "0", "Stands in for topic ids where a broker has none; raise to start anew."),
-    Variable("LEAP_REDIS_URL", "redis://127.0.0.1:6379/0", "Store; rediss:// for TLS, user:password@ for ACL."),
-    Variable("LEAP_REDIS_PREFIX", "leap", "Put before every key in the store."),
-    Variable("LEAP_TARGETS", "throughput", "What is measured, kept and predicted, by commas; each has its artifacts."),
-    Variable("LEAP_METRICS_PORT", "0", "Port of /metrics, /livez and /readyz; 0 is none."),
+    Variable("LEAP_TOPIC_PREFIX", "", "Prefix of topics and consumer groups, for a shared cluster."),
+    Variable("LEAP_TOPIC_REPLICATION", "-1", "Replication factor of created topics; -1 is the broker's default."),
+    Variable("LEAP_TOPIC_EPOCH", "0", "Replaces topic ids on brokers without them; increase to start over."),
+    Variable("LEAP_REDIS_URL", "redis://127.0.0.1:6379/0", "Redis; rediss:// for TLS, user:password@ for ACL."),
+    Variable("LEAP_REDIS_PREFIX", "leap", "Prefix of all Redis keys."),
+    Variable("LEAP_TARGETS", "throughput", "Measurements to predict, comma-separated; each has its own artifacts."),
+    Variable("LEAP_METRICS_PORT", "0", "Port of /metrics, /livez and /readyz; 0 disables them."),
     Variable("LEAP_LOG_LEVEL", "info", "debug (each attempt with family and trace), info, warning or error."),
     Variable("LEAP_ARTIFACTS", ".leap/artifacts", "Artifacts and pointers: a path, or any fsspec URL."),
-    Variable("LEAP_TRUSTED_KEYS", "", "File of public keys; artifacts that none of them signed are refused."),
-    Variable("LEAP_SIGNING_KEY", "", "File of the private key that a night signs its artifacts with."),
+    Variable("LEAP_TRUSTED_KEYS", "", "File of public keys; only artifacts signed by one of them are accepted."),
+    Variable("LEAP_SIGNING_KEY", "", "File of the private key that the nightly training run signs with."),
     Variable("LEAP_PARTITIONS", ".leap/partitions", "Daily partitions and reports: a path, or any fsspec URL."),
-    Variable("LEAP_CATALOG", "", "Hardware catalog (YAML); empty is the one that comes with Leap."),
-    Variable("LEAP_PREMIUM_EFFICIENCY", "1.0", "Share of the best standard type's score that keeps a premium type."),
+    Variable("LEAP_CATALOG", "", "Hardware catalog (YAML); empty is the built-in one."),
+    Variable(
+        "LEAP_PREMIUM_EFFICIENCY", "1.0", "Minimum score of a premium type, as a share of the best standard type's."
+    ),
 )
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 FIXED = {
-    "enable.auto.commit": "offsets are committed after the work",
-    "enable.auto.offset.store": "offsets are committed after the work",
-    "enable.idempotence": "a retry must not write an event twice or out of order",
-    "acks": "an event counts as sent when all replicas have it",
-    "group.protocol": "assignment is eager",
-    "partition.assignment.strategy": "cooperative assignment loses commits made by hand",
-    "allow.auto.create.topics": "topics are created as declared, by leap topics",
+    "enable.auto.commit": "offsets are committed after processing",
+    "enable.auto.offset.store": "offsets are committed after processing",
+    "enable.idempotence": "retries must not duplicate or reorder events",
+    "acks": "an event is sent once all in-sync replicas have it",
+    "group.protocol": "the workers rely on eager assignment",
+    "partition.assignment.strategy": "manual commits are lost under cooperative assignment",
+    "allow.auto.create.topics": "topics are created as declared, by leap topics ensure",
 }
 
 
 class SettingsError(ValueError):
-    """A variable holds what cannot be used; the message names it."""
+    """A variable has an invalid value; the message names it."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a process. What may hold a password is left out of its representation.
+    """Settings of a process. Fields that may hold a password are left out of the repr.
 
     Attributes
     ----------
     kafka
         librdkafka property to value, as given.
     redis_url
-        Where the store is.
+        URL of the Redis store.
     topic_prefix, redis_prefix
-        Put before topics and consumer groups, and before keys.
+        Prefix of topics and consumer groups, and of Redis keys.
     topic_replication
-        Replicas of the topics created.
+        Replication factor of created topics.
     topic_epoch
-        Stands in for topic ids where a broker reports none.
+        Replaces topic ids where a broker reports none.
     targets
-        Measurements of a completion that statistics are kept of and nights train for.
+        Measurements of a completion to keep statistics of and to train for.
     metrics_port
-        Port of metrics and health; 0 is none.
+        Port of metrics and health; 0 disables them.
     log_level
-        What logs begin at.
+        Lowest level that is logged.
     artifacts, partitions
-        Where artifacts and daily partitions are.
+        Locations of artifacts and daily partitions.
     trusted_keys, signing_key
-        Files of the public keys that artifacts must be signed by, and of the night's private key; empty is none.
+        Files of the trusted public keys and of the private signing key; empty is none.
     catalog
-        Path of the hardware catalog; empty is the one that comes with Leap.
+        Path of the hardware catalog; empty is the built-in one.
     premium_efficiency
-        Share of the best standard type's score that keeps a premium type.
+        Minimum score of a premium type, as a share of the best standard type's.
 
     Examples
     --------
@@ -119,11 +121,11 @@ class Settings:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Brokers to begin with."""
+        """Bootstrap brokers."""
         return self.kafka["bootstrap.servers"]
 
     def topic(self, name: str) -> str:
-        """Name on the broker of a declared topic, or of a consumer group."""
+        """Prefixed name of a topic or consumer group."""
         return self.topic_prefix + name
 
     @classmethod
@@ -163,7 +165,7 @@ class Settings:
         )
 
     def to_environment(self) -> dict[str, str]:
-        """Give the variables that make these settings, for a child process."""
+        """Variables that reproduce these settings, for a child process."""
         return {_variable(name): text for name, text in self.kafka.items()} | {
             "LEAP_REDIS_URL": self.redis_url,
             "LEAP_TOPIC_PREFIX": self.topic_prefix,
@@ -187,7 +189,7 @@ def _variable(property_name: str) -> str:
 
 
 def _read_files(given: Mapping[str, str]) -> dict[str, str]:
-    """Replace each ``NAME_FILE`` by ``NAME`` with what the file holds."""
+    """Replace each ``NAME_FILE`` by ``NAME`` with the content of the file."""
     values = {}
     for name, text in given.items():
         if not name.endswith("_FILE"):
@@ -203,24 +205,24 @@ def _read_files(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _names(values: Mapping[str, str], name: str) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in values[name].split(","))
-    if not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_.]*", part) for part in found) or len(set(found)) < len(found):
+    names = tuple(part.strip() for part in values[name].split(","))
+    if not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_.]*", part) for part in names) or len(set(names)) < len(names):
         raise SettingsError(
-            f"{name}: {values[name]!r} is not a list, by commas, of different names of letters, digits, _ and ."
+            f"{name}: {values[name]!r} is not a comma-separated list of distinct names of letters, digits, _ and ."
         )
-    return found
+    return names
 
 
 def _integer(values: Mapping[str, str], name: str) -> int:
     try:
         return int(values[name])
     except ValueError:
-        raise SettingsError(f"{name}: {values[name]!r} is not a whole number") from None
+        raise SettingsError(f"{name}: {values[name]!r} is not an integer") from None
 
 
 def _port(values: Mapping[str, str], name: str) -> int:
     if not 0 <= (port := _integer(values, name)) < 2**16:
-        raise SettingsError(f"{name}: {port} is not a port, from 0 to 65535")
+        raise SettingsError(f"{name}: {port} is not a port (0 to 65535)")
     return port
 
 
@@ -233,5 +235,5 @@ def _premium_efficiency(values: Mapping[str, str]) -> float:
 
 def _level(values: Mapping[str, str], name: str) -> str:
     if values[name] not in LOG_LEVELS:
-        raise SettingsError(f"{name}: {values[name]!r} is none of {', '.join(LOG_LEVELS)}")
+        raise SettingsError(f"{name}: {values[name]!r} is not one of {', '.join(LOG_LEVELS)}")
     return values[name]

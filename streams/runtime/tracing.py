@@ -1,8 +1,8 @@
-"""Trace context that travels in the headers of messages (W3C Trace Context), and spans where OpenTelemetry is there.
+"""Trace context in message headers (W3C Trace Context), and spans if OpenTelemetry is installed.
 
-A worker puts the headers of a submission on its preference list, and those of the message that completed an attempt on
-its row. With the extra ``tracing`` and an OpenTelemetry SDK in the process, each step is a span between them;
-without, the headers travel as they are. A message without them has none made up.
+A worker copies the headers of a submission to its preference list, and those of the message that completed an attempt
+to its row. With the extra ``tracing`` and an OpenTelemetry SDK in the process, each step is a span in between;
+without, the headers are passed through unchanged. No trace is started for a message without headers.
 """
 
 import re
@@ -23,12 +23,12 @@ else:
 Headers = tuple[tuple[str, bytes], ...]
 
 PARENT, STATE = "traceparent", "tracestate"
-MAX_STATE = 512  # characters; the standard lets whoever passes a longer one on leave it out
+MAX_STATE = 512  # characters; the standard permits dropping a longer one
 _parent = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def carried(headers: Iterable[tuple[str, str | bytes | None]] | None) -> Headers:
-    """The trace context among a message's headers; nothing if it is malformed.
+    """Trace context headers of a message; empty if malformed.
 
     >>> parent = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     >>> carried([("traceparent", parent), ("other", b"x")]) == (("traceparent", parent),)
@@ -38,39 +38,39 @@ def carried(headers: Iterable[tuple[str, str | bytes | None]] | None) -> Headers
     """
     if not headers:
         return ()
-    found = {name: value for name, value in headers if name in (PARENT, STATE) and isinstance(value, bytes)}
-    if not _parent.fullmatch(found.get(PARENT, b"")):
+    context = {name: value for name, value in headers if name in (PARENT, STATE) and isinstance(value, bytes)}
+    if not _parent.fullmatch(context.get(PARENT, b"")):
         return ()
-    if len(found.get(STATE, b"")) > MAX_STATE:
-        del found[STATE]
-    return tuple(found.items())
+    if len(context.get(STATE, b"")) > MAX_STATE:
+        del context[STATE]
+    return tuple(context.items())
 
 
 def trace_id(headers: Headers) -> str | None:
-    """The trace that headers belong to, for a log.
+    """Trace id of the headers, for logs.
 
     >>> trace_id((("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),))
     '0af7651916cd43dd8448eb211c80319c'
     >>> trace_id(())
     """
-    found = _parent.fullmatch(dict(headers).get(PARENT, b""))
-    return found[1].decode() if found else None
+    match = _parent.fullmatch(dict(headers).get(PARENT, b""))
+    return match[1].decode() if match else None
 
 
 class Step:
-    """One step of a trace, from its creation to `end`: a span where there is a trace and OpenTelemetry, else nothing.
+    """A span from creation to `end`; a no-op without a trace or without OpenTelemetry.
 
     Parameters
     ----------
     name
-        What is done.
+        Span name, without the prefix ``leap``.
     headers
-        Of the message that it is done for.
+        Trace headers of the input message.
 
     Attributes
     ----------
     headers
-        For the message that comes of it.
+        Trace headers for the output message.
     """
 
     def __init__(self, name: str, headers: Headers) -> None:
@@ -83,14 +83,14 @@ class Step:
             self.headers = _of(self._span)
 
     def end(self, **attributes: str) -> None:
-        """It is done; `attributes` say what came of it."""
+        """End the span with `attributes`."""
         if self._span is not None:
             self._span.set_attributes({f"leap.{name}": value for name, value in attributes.items()})
             self._span.end()
 
 
 def current() -> Headers:
-    """Context of the span that is open in this thread, for a launcher's events."""
+    """Headers of the current span of this thread, for a launcher's events."""
     return _of(None) if INSTALLED else ()
 
 

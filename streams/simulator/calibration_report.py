@@ -1,4 +1,4 @@
-"""The published statistics beside the simulated ones, and the two ceilings of accuracy."""
+"""Published and simulated statistics side by side, and the two accuracy bounds."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -11,7 +11,7 @@ from leap.streams.simulator.ceilings import Known
 from leap.streams.simulator.events import joined
 from leap.streams.simulator.fleet import Fleet
 
-WARM_UP_DAYS = 7  # before this, hardly any family has a history
+WARM_UP_DAYS = 7  # earlier, hardly any family has a history
 
 
 class Marginal(msgspec.Struct, frozen=True):
@@ -40,15 +40,15 @@ class Description(msgspec.Struct, frozen=True):
     Attributes
     ----------
     days, submissions
-        What was generated.
+        Size of the simulation.
     marginals
-        Published beside simulated.
+        Published and simulated statistics.
     hardware
         Hardware type to share of the attempts (percent), median throughput (samples/s) and 95/5 ratio.
     label_noise, reachable
-        The ceilings, after a week of history.
+        The accuracy bounds, after a week of history.
     known_family
-        Percent of the attempts whose family has run on an earlier day.
+        Percent of attempts whose family has run on an earlier day.
     """
 
     days: int
@@ -61,10 +61,10 @@ class Description(msgspec.Struct, frozen=True):
 
 
 def describe(fleet: Fleet, days: Iterable[int]) -> Description:
-    """Generate `days` (at least two, in order) and sum them up.
+    """Simulate `days` (at least two, in order) and compute the statistics.
 
-    Takes 100 bytes an attempt. The published figures are those of a fleet of 25,000 attempts a day over two
-    windows of 30 days; a small fleet has fewer types, and its extremes are ruled by chance.
+    Takes 100 bytes per attempt. The published figures are for 25,000 attempts per day over two windows of 30 days; a
+    small fleet has fewer types, and its extremes are random.
     """
     parts, truths, reached, known = [], [], [], []
     submissions, knowledge = 0, Known(fleet)
@@ -89,7 +89,7 @@ def describe(fleet: Fleet, days: Iterable[int]) -> Description:
         days=len(parts),
         submissions=submissions,
         marginals=_marginals(attempts, spread, submissions / len(parts), len(fleet.types)),
-        hardware={fleet.hardware[one]: (100 * float(share[one]), *values) for one, values in spread.items()},
+        hardware={fleet.hardware[index]: (100 * float(share[index]), *values) for index, values in spread.items()},
         label_noise=m.fleet_accuracy(truth, attempts.measured[settled]),
         reachable=m.fleet_accuracy(reachable, attempts.measured[settled]),
         known_family=float(100 * np.concatenate(known)[settled].mean()),
@@ -124,12 +124,13 @@ def _marginals(
 
 
 def as_table(description: Description) -> str:
-    """The description as text, one statistic a line."""
+    """The report as text, one statistic per line."""
     lines = [f"{description.days} days, {description.submissions:,} submissions", ""]
     lines.append(f"{'':52}{'published':>12}{'simulated':>14}")
-    for one in description.marginals:
-        published = f"{'' if one.is_ == 'about' else one.is_ + ' '}{one.published:,g}"
-        lines.append(f"{one.name:44}{published:>20}{one.simulated:>14,.4g}  {'' if one.within else 'outside'}".rstrip())
+    for marginal in description.marginals:
+        published = f"{'' if marginal.is_ == 'about' else marginal.is_ + ' '}{marginal.published:,g}"
+        verdict = "" if marginal.within else "outside"
+        lines.append(f"{marginal.name:44}{published:>20}{marginal.simulated:>14,.4g}  {verdict}".rstrip())
     lines += ["", f"{'hardware type':24}{'share %':>8}{'median/s':>12}{'95/5':>8}"]
     for name, (share, median, ratio) in sorted(description.hardware.items(), key=lambda item: -item[1][0]):
         lines.append(f"{name:24}{share:8.1f}{median:12,.0f}{ratio:8.0f}")

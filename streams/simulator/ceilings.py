@@ -1,23 +1,23 @@
-"""How well the fleet's throughput can be predicted at all: two ceilings for every model trained on it.
+"""Two upper bounds on the accuracy of any model on the simulated fleet.
 
-*Label noise*: the noise-free truth of the attempt's own run. Nothing beats it but luck.
+*Label noise*: the noise-free throughput of the attempt itself.
 
-*Reachable*: what can be known at launch from earlier days, by somebody who knows the roofline exactly and, of
-everything that has finished an attempt before today, the efficiency as it was at the end of yesterday: of the
-model type and its pairs with hardware, of the family, and of the family on this hardware type. What has not run
-yet is put at its prior median; what today alone brings (a jump, the day's own effect, the noise of the run) is
-unknown. A model that learns from noisy measurements stays below it.
+*Reachable*: what can be known at launch from earlier days, given the exact roofline and, for everything with a finished
+attempt, the latent efficiencies as of yesterday: of the model type and its hardware pairs, of the family, and of the
+family on this hardware type. Effects that have not been observed are set to their prior median; the effects of the day
+itself (a jump, the day effect, run noise) are unknown. A model that learns from noisy measurements stays below it.
 """
 
 import numpy as np
 
-from leap.streams.simulator.fleet import DayBatch, Fleet
+from leap.streams.simulator.day_batch import DayBatch
+from leap.streams.simulator.fleet import Fleet
 from leap.streams.simulator.latent_effects import family_prior
 from leap.streams.simulator.model_types import Floats, Ints
 
 
 class Known:
-    """What the attempts of earlier days have shown, for the reachable ceiling."""
+    """What has been observed on earlier days, for the reachable bound."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -38,7 +38,7 @@ class Known:
         return np.asarray(bare * np.exp(of_type + of_family + of_pair))
 
     def learn(self, batch: DayBatch, rows: Ints) -> None:
-        """Take in the attempts of a day that is over."""
+        """Add the attempts of a finished day."""
         family = batch.family[rows]
         self.types[batch.model_type[rows]] = True
         self.families[family] = True

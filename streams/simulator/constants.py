@@ -20,7 +20,7 @@ class Domain(NamedTuple):
 
     weight: float  # share of the attempts
     architectures: tuple[str, ...]
-    sizes: tuple[float, float]  # range of sizes, see operators.py
+    sizes: tuple[float, float]  # range of sizes, see model_definitions.py
     batch: tuple[int, int]  # log2 of the batch size per accelerator: of the largest and of the smallest model
     trainers: tuple[float, float]  # mean log2 of the hosts: of the smallest and of the largest model
     reader_ms: float  # processor time of a reader per sample

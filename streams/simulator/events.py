@@ -1,11 +1,11 @@
-"""A day of the fleet as events, with the disorder of real ones, and as rows of the feature table.
+"""A simulated day as events (late, repeated or lost as in reality), and as rows of the feature table.
 
-Both are made from the same columns, so they agree: joining the events by attempt gives the rows.
+Both are derived from the same columns: joining the events by attempt gives the rows.
 """
 
 import datetime as dt
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,57 +15,61 @@ from leap.schemas.events import SUCCEEDED, THROUGHPUT, Event, JobAllocated, JobC
 from leap.schemas.launch import LaunchConfig
 from leap.schemas.topics import ALLOCATED, COMPLETED, SUBMITTED
 from leap.streams.simulator import constants as c
+from leap.streams.simulator.day_batch import DayBatch
 from leap.streams.simulator.job_families import OPTIMIZERS, PRECISIONS, SHARDINGS, Bools, Configurations
 from leap.streams.simulator.job_names import job_names
-
-if TYPE_CHECKING:
-    from leap.streams.simulator.fleet import DayBatch
 
 
 class Arrival(NamedTuple):
     """An event and when it reaches its topic, milliseconds since 1970."""
 
-    at: int
+    arrives_ms: int
     topic: str
     key: str
     event: Event
 
 
-def arrivals(batch: "DayBatch") -> list[Arrival]:
-    """Every event of a day's attempts in the order of arrival, some of them days late."""
-    found = [*_submissions(batch), *_allocations(batch), *_completions(batch)]
-    found.sort(key=lambda arrival: arrival.at)
-    return found
+def arrivals(batch: DayBatch) -> list[Arrival]:
+    """Events of a day's attempts in order of arrival, some of them days late."""
+    in_order = [*_submissions(batch), *_allocations(batch), *_completions(batch)]
+    in_order.sort(key=lambda arrival: arrival.arrives_ms)
+    return in_order
 
 
-def succeeded(batch: "DayBatch") -> Bools:
-    """Attempts that end well, whether or not anybody hears of it."""
+def day_events(batch: DayBatch) -> Iterator[tuple[str, str, Event]]:
+    """(topic, key, event) of a day's attempts in order of arrival."""
+    for _, topic, key, event in arrivals(batch):
+        yield topic, key, event
+
+
+def succeeded(batch: DayBatch) -> Bools:
+    """(n,) whether each attempt succeeds, even if its completion is lost."""
     return np.asarray(batch.run[:, 0] >= c.FAILED)
 
 
-def joined(batch: "DayBatch") -> Bools:
-    """Attempts that leave a row: they end well, and their submission and completion both arrive."""
+def joined(batch: DayBatch) -> Bools:
+    """(n,) whether each attempt leaves a row: it succeeds, and its submission and completion arrive."""
     return succeeded(batch) & ~_completion_lost(batch) & ~_submission_lost(batch)
 
 
-def columns(batch: "DayBatch") -> dict[str, Any]:
-    """The rows of the feature table that a day's attempts leave, by column, in the order of submission.
+def attempt_columns(batch: DayBatch) -> dict[str, Any]:
+    """Rows of the feature table from a day's attempts, by column, in order of submission.
 
-    The columns are those of the retrainer's table; what is served (predictions, history) is not among them.
+    The columns are those of the retrainer's table, without the served predictions and history.
     """
-    fleet, rows = batch.fleet, np.flatnonzero(joined(batch))
+    families, types, rows = batch.families, batch.types, np.flatnonzero(joined(batch))
     config = Configurations(**{name: column[rows] for name, column in vars(batch.config).items()})
     family, kind = batch.family[rows], batch.model_type[rows]
-    names, ids, jobs = fleet.families.names, attempt_ids(batch), job_names(batch)
+    ids, jobs = attempt_ids(batch), job_names(batch)
     table: dict[str, Any] = {
         "attempt_id": [ids[row] for row in rows.tolist()],
         "job_name": [jobs[row] for row in rows.tolist()],
-        "family": [names[one] for one in family.tolist()],
-        "model_type": [fleet.types.names[one] for one in kind.tolist()],
-        "hardware_type": [fleet.hardware[one] for one in batch.hardware[rows].tolist()],
-        "precision": [PRECISIONS[one] for one in config.precision.tolist()],
-        "optimizer": [OPTIMIZERS[one] for one in fleet.families.optimizer[family].tolist()],
-        "sharding": [SHARDINGS[one] for one in fleet.families.sharding[family].tolist()],
+        "family": [families.names[index] for index in family.tolist()],
+        "model_type": [types.names[index] for index in kind.tolist()],
+        "hardware_type": [batch.hardware_types[index] for index in batch.hardware[rows].tolist()],
+        "precision": [PRECISIONS[index] for index in config.precision.tolist()],
+        "optimizer": [OPTIMIZERS[index] for index in families.optimizer[family].tolist()],
+        "sharding": [SHARDINGS[index] for index in families.sharding[family].tolist()],
         "submitted_at": batch.submitted[rows] / 1000,
         "started_at": batch.started[rows] / 1000,
         "finished_at": batch.finished[rows] / 1000,
@@ -73,18 +77,18 @@ def columns(batch: "DayBatch") -> dict[str, Any]:
         f"measured_{THROUGHPUT}": batch.measured[rows],
     }
     table |= {name: column.astype(float) for name, column in _numbers(config).items()}
-    summaries = np.where(fleet.families.describes[family][:, None], fleet.architectures[kind], np.nan)
+    summaries = np.where(families.describes[family][:, None], types.architectures[kind], np.nan)
     return table | {f"architecture_{name}": summaries[:, i] for i, name in enumerate(architecture.NAMES)}
 
 
-def attempt_ids(batch: "DayBatch") -> list[str]:
-    """An identifier per attempt: its day and number."""
+def attempt_ids(batch: DayBatch) -> list[str]:
+    """Attempt ids: day and number."""
     day = f"{batch.date:%Y%m%d}"
     return [f"{day}-{number:06d}" for number in range(len(batch))]
 
 
 def _numbers(config: Configurations) -> dict[str, Floats]:
-    """Columns of the numbers of a launch configuration; NaN is absent."""
+    """Numeric columns of the launch configuration; NaN is absent."""
     accelerators = config.trainers * config.accelerators
     return {
         "num_trainers": config.trainers,
@@ -101,9 +105,9 @@ def _numbers(config: Configurations) -> dict[str, Floats]:
     }
 
 
-def _submissions(batch: "DayBatch") -> Iterator[Arrival]:
-    fleet, families, types = batch.fleet, batch.fleet.families, batch.fleet.types
-    at = batch.submitted + (batch.run[:, 2] * 400).astype(np.int64)
+def _submissions(batch: DayBatch) -> Iterator[Arrival]:
+    families, types = batch.families, batch.types
+    arrives = batch.submitted + (batch.run[:, 2] * 400).astype(np.int64)
     lost, repeated = _submission_lost(batch), batch.run[:, 3] < c.REPEATED
     candidates: dict[int, tuple[str, ...]] = {}
     rows = zip(
@@ -112,14 +116,14 @@ def _submissions(batch: "DayBatch") -> Iterator[Arrival]:
         batch.family.tolist(),
         _times(batch.submitted),
         _configs(batch),
-        at.tolist(),
+        arrives.tolist(),
         strict=True,
     )
     for row, (attempt_id, job_name, family, submitted, config, arrival) in enumerate(rows):
         if lost[row]:
             continue
         if family not in candidates:
-            candidates[family] = tuple(fleet.hardware[i] for i in np.flatnonzero(batch.candidates[row]).tolist())
+            candidates[family] = tuple(batch.hardware_types[i] for i in np.flatnonzero(batch.candidates[row]).tolist())
         kind = int(families.model_type[family])
         event = JobSubmitted(
             attempt_id=attempt_id,
@@ -135,8 +139,8 @@ def _submissions(batch: "DayBatch") -> Iterator[Arrival]:
             yield Arrival(arrival + 1500, SUBMITTED, attempt_id, event)
 
 
-def _allocations(batch: "DayBatch") -> Iterator[Arrival]:
-    at = batch.allocated + _delay(batch.run[:, 3])
+def _allocations(batch: DayBatch) -> Iterator[Arrival]:
+    arrives = batch.allocated + _delay(batch.run[:, 3])
     missing = batch.run[:, 2] < c.UNALLOCATED
     config = batch.config
     rows = zip(
@@ -145,14 +149,14 @@ def _allocations(batch: "DayBatch") -> Iterator[Arrival]:
         config.trainers.tolist(),
         (config.trainers * config.accelerators).tolist(),
         _times(batch.allocated),
-        at.tolist(),
+        arrives.tolist(),
         strict=True,
     )
     for row, (attempt_id, hardware, hosts, accelerators, allocated, arrival) in enumerate(rows):
         if not missing[row]:
             event = JobAllocated(
                 attempt_id=attempt_id,
-                hardware_type=batch.fleet.hardware[hardware],
+                hardware_type=batch.hardware_types[hardware],
                 hosts=hosts,
                 accelerators=accelerators,
                 allocated_at=allocated,
@@ -160,9 +164,9 @@ def _allocations(batch: "DayBatch") -> Iterator[Arrival]:
             yield Arrival(arrival, ALLOCATED, attempt_id, event)
 
 
-def _completions(batch: "DayBatch") -> Iterator[Arrival]:
-    fleet, names = batch.fleet, batch.fleet.families.names
-    at = batch.finished + _delay(batch.run[:, 1])
+def _completions(batch: DayBatch) -> Iterator[Arrival]:
+    families, types = batch.families, batch.types
+    arrives = batch.finished + _delay(batch.run[:, 1])
     lost, repeated, good = _completion_lost(batch), batch.run[:, 3] > 1 - c.REPEATED, succeeded(batch)
     rows = zip(
         attempt_ids(batch),
@@ -173,7 +177,7 @@ def _completions(batch: "DayBatch") -> Iterator[Arrival]:
         _times(batch.finished),
         _accelerator_hours(batch).tolist(),
         batch.measured.tolist(),
-        at.tolist(),
+        arrives.tolist(),
         strict=True,
     )
     for row, (attempt_id, job_name, family, hardware, started, finished, hours, measured, arrival) in enumerate(rows):
@@ -182,23 +186,23 @@ def _completions(batch: "DayBatch") -> Iterator[Arrival]:
         event = JobCompleted(
             attempt_id=attempt_id,
             job_name=job_name,
-            hardware_type=fleet.hardware[hardware],
+            hardware_type=batch.hardware_types[hardware],
             started_at=started,
             finished_at=finished,
             status=SUCCEEDED if good[row] else "failed",
-            model_type=fleet.types.names[int(fleet.families.model_type[family])],
+            model_type=types.names[int(families.model_type[family])],
             accelerator_hours=hours,
             measurements={THROUGHPUT: measured} if good[row] else {},
         )
-        yield Arrival(arrival, COMPLETED, names[family], event)
+        yield Arrival(arrival, COMPLETED, families.names[family], event)
         if repeated[row]:
-            yield Arrival(arrival + 60_000, COMPLETED, names[family], event)
+            yield Arrival(arrival + 60_000, COMPLETED, families.names[family], event)
 
 
-def _configs(batch: "DayBatch") -> Iterator[LaunchConfig]:
-    """The configuration of each attempt; those of one family and variant are one object."""
+def _configs(batch: DayBatch) -> Iterator[LaunchConfig]:
+    """Configuration of each attempt; attempts of the same family and variant share an object."""
     made: dict[tuple[int, int], LaunchConfig] = {}
-    families = batch.fleet.families
+    families = batch.families
     numbers = {name: column.tolist() for name, column in _numbers(batch.config).items()}
     for row, key in enumerate(zip(batch.family.tolist(), batch.variant.tolist(), strict=True)):
         if key not in made:
@@ -218,19 +222,19 @@ def _times(milliseconds: Any) -> list[dt.datetime]:
 
 
 def _delay(draw: Floats) -> Any:
-    """Milliseconds between an event and its arrival: a second, but hours or a day for those that are late."""
+    """Milliseconds between an event and its arrival: about a second, but hours or a day for late ones."""
     late = (draw < c.LATE) * (1 - draw / c.LATE) ** 2 * c.LATEST_HOURS * 3_600_000
     return (200 + 1800 * draw + late).astype(np.int64)
 
 
-def _accelerator_hours(batch: "DayBatch") -> Floats:
+def _accelerator_hours(batch: DayBatch) -> Floats:
     hours = (batch.finished - batch.started) / 3_600_000
     return np.asarray(batch.config.trainers * batch.config.accelerators * hours)
 
 
-def _submission_lost(batch: "DayBatch") -> Bools:
+def _submission_lost(batch: DayBatch) -> Bools:
     return np.asarray(batch.run[:, 1] > 1 - c.SUBMISSION_LOST)
 
 
-def _completion_lost(batch: "DayBatch") -> Bools:
+def _completion_lost(batch: DayBatch) -> Bools:
     return np.asarray(batch.run[:, 0] > 1 - c.COMPLETION_LOST)

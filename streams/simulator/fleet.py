@@ -1,4 +1,4 @@
-"""The simulated fleet: days of attempts, columnar, one seed the same fleet everywhere.
+"""The simulated fleet: days of attempts as columns, reproducible from a seed.
 
 >>> fleet = Fleet(FleetConfig(days=3, attempts_per_day=200))
 >>> batch = fleet.day(0)
@@ -12,15 +12,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
-from leap.predictor.features import architecture
 from leap.schemas.events import Event
 from leap.schemas.hardware import Catalog, load_catalog
 from leap.streams.simulator import constants as c
-from leap.streams.simulator.events import Arrival, arrivals, columns
+from leap.streams.simulator.day_batch import DayBatch
+from leap.streams.simulator.events import Arrival, arrivals
 from leap.streams.simulator.job_families import Bools, Configurations, Families, make_families
 from leap.streams.simulator.latent_effects import LatentEffects, draw_latent_effects
 from leap.streams.simulator.model_types import Floats, Ints, ModelTypes, make_model_types
@@ -28,7 +27,7 @@ from leap.streams.simulator.roofline import Machines, roofline_throughput
 from leap.streams.simulator.scheduler import allocate, eligibility
 
 DAY_S = 86_400
-_TYPES, _FAMILIES, _HABITS, _HIDDEN, _DAY, _TODAY, _RUN = range(7)  # independent random streams of one seed
+_TYPES, _FAMILIES, _HABITS, _HIDDEN, _DAY, _TODAY, _RUN = range(7)  # independent random streams
 
 
 @dataclass(frozen=True)
@@ -38,15 +37,14 @@ class FleetConfig:
     Parameters
     ----------
     seed
-        Draws everything.
+        Random seed.
     start, days
         First day and number of days.
     attempts_per_day
-        Submissions of a mean day. Model types and hardware types shrink with it, so that a small fleet has
-        history too: 660 and 26 at 25,000 attempts, 66 and 12 at 250.
+        Mean number of submissions per day. The numbers of model types and hardware types scale with it, so that a
+        small fleet has history too: 660 and 26 at 25,000 attempts, 66 and 12 at 250.
     hidden_seed
-        Draws the efficiencies and the noise, by default from `seed`. Two fleets that differ in it alone
-        send the same submissions.
+        Random seed of efficiencies and noise; default `seed`. Fleets that differ only in it send the same submissions.
 
     Raises
     ------
@@ -72,66 +70,20 @@ class FleetConfig:
         return min(1.0, self.attempts_per_day / 25_000)
 
     def rng(self, stream: int, day: int = 0) -> np.random.Generator:
-        """Generator of one random stream and day."""
+        """Random generator of a stream and day."""
         hidden = stream in (_HIDDEN, _TODAY, _RUN) and self.hidden_seed is not None
         seed = self.hidden_seed if hidden else self.seed
         return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream, day)))
 
 
-@dataclass(frozen=True)
-class DayBatch:
-    """The attempts submitted on one day, in the order of submission; every array has one row per attempt.
-
-    `submitted`, `allocated`, `started` and `finished` are milliseconds since 1970 (UTC). `hardware` indexes
-    `fleet.hardware`, as do the columns of `candidates`. `run` holds the random draws behind the events'
-    disorder, in [0, 1).
-    """
-
-    fleet: "Fleet"
-    day: int
-    family: Ints
-    variant: Ints
-    config: Configurations
-    candidates: Bools
-    hardware: Ints
-    submitted: Ints
-    allocated: Ints
-    started: Ints
-    finished: Ints
-    measured: Floats
-    run: Floats
-
-    def __len__(self) -> int:
-        return len(self.family)
-
-    @property
-    def model_type(self) -> Ints:
-        """Model type of each attempt, an index into `fleet.types`."""
-        return self.fleet.families.model_type[self.family]
-
-    @property
-    def date(self) -> dt.date:
-        """The day."""
-        return self.fleet.config.start + dt.timedelta(days=self.day)
-
-    def events(self) -> Iterator[tuple[str, str, Event]]:
-        """Topic, key and event, in the order of arrival, with what is late, repeated, failed and missing."""
-        for _, topic, key, event in arrivals(self):
-            yield topic, key, event
-
-    def attempts(self) -> dict[str, Any]:
-        """The rows of the retrainer's table that these attempts leave, by column: the events joined."""
-        return columns(self)
-
-
 class Fleet:
-    """A fleet of `config`, on the hardware of `catalog` (default: the one that comes with Leap)."""
+    """A fleet of `config`, on the hardware of `catalog` (default: the built-in one)."""
 
     def __init__(self, config: FleetConfig, catalog: Catalog | None = None) -> None:
         self.config = config
         self.catalog = load_catalog() if catalog is None else catalog
-        kept = max(12, round(len(c.POOLS) * config.scale**0.2))
-        names = sorted(c.POOLS, key=lambda name: -c.POOLS[name].capacity)[:kept]
+        hardware_count = max(12, round(len(c.POOLS) * config.scale**0.2))
+        names = sorted(c.POOLS, key=lambda name: -c.POOLS[name].capacity)[:hardware_count]
         self.hardware: tuple[str, ...] = tuple(sorted(names))
         self.machines = Machines.of([self.catalog[name] for name in self.hardware])
         kinds = max(12, round(c.MODEL_TYPES * config.scale**0.5))
@@ -144,27 +96,21 @@ class Fleet:
 
     @cached_property
     def hidden(self) -> LatentEffects:
-        """The efficiencies; nothing of them reaches an event but through the measured throughput."""
+        """The latent efficiencies, which appear in events only through the measured throughput."""
         rng = self.config.rng(_HIDDEN)
         return draw_latent_effects(self.types, self.families, len(self.hardware), self.config.days, rng)
 
-    @cached_property
-    def architectures(self) -> Floats:
-        """Model type × named summary value of its definition; NaN where it does not apply."""
-        summaries = [architecture.summary(definition) for definition in self.types.definitions]
-        return np.array([[summary.get(name, np.nan) for name in architecture.NAMES] for summary in summaries])
-
     def open_on(self, day: int) -> Bools:
-        """Which hardware types exist on `day`; the newest enters in the middle of the fleet's days."""
+        """Whether each hardware type exists on `day`; the newest is added halfway through."""
         return np.array([name != c.NEW_HARDWARE or day >= self.config.days // 2 for name in self.hardware])
 
     def day(self, day: int) -> DayBatch:
-        """The attempts of one day (from 0), the same whichever days were asked for before.
+        """The attempts of a day (from 0), independent of the days requested before.
 
         Raises
         ------
         ValueError
-            If the fleet does not have that day.
+            If the day is out of range.
         """
         if not 0 <= day < self.config.days:
             raise ValueError(f"day {day} is not one of the fleet's {self.config.days} days")
@@ -185,8 +131,11 @@ class Fleet:
         started = allocated + 5_000 + (rng.exponential(40_000, count)).astype(np.int64)
         hours = np.clip(rng.lognormal(0.3, 1.0, count), 0.03, 20.0)
         batch = DayBatch(
-            fleet=self,
             day=day,
+            date=self.config.start + dt.timedelta(days=day),
+            types=self.types,
+            families=self.families,
+            hardware_types=self.hardware,
             family=family,
             variant=variant,
             config=self.families.configurations.take(family, variant),
@@ -204,18 +153,18 @@ class Fleet:
         return batch
 
     def events(self, days: Iterable[int]) -> Iterator[tuple[str, str, Event]]:
-        """Topic, key and event of several days, in order, in the order of arrival: what is late comes days later."""
+        """(topic, key, event) of several consecutive days in order of arrival; late events come days later."""
         held: list[Arrival] = []
         for day in days:
             batch = self.day(day)
-            held = sorted([*held, *arrivals(batch)], key=attrgetter("at"))
-            due = bisect_left(held, self.midnight(day + 1), key=attrgetter("at"))
+            held = sorted([*held, *arrivals(batch)], key=attrgetter("arrives_ms"))
+            due = bisect_left(held, self.midnight(day + 1), key=attrgetter("arrives_ms"))
             yield from (arrival[1:] for arrival in held[:due])
             del held[:due]
         yield from (arrival[1:] for arrival in held)
 
     def midnight(self, day: int) -> int:
-        """Milliseconds since 1970 at which a day begins."""
+        """Start of a day, milliseconds since 1970."""
         return 1000 * (int(dt.datetime.combine(self.config.start, dt.time(), dt.UTC).timestamp()) + day * DAY_S)
 
     def truth(self, batch: DayBatch) -> Floats:
@@ -227,11 +176,11 @@ class Fleet:
         return table
 
     def today(self, batch: DayBatch) -> Floats:
-        """What of the ln efficiency of each attempt's family holds on its day."""
+        """Daily component of the ln efficiency of each attempt's family."""
         return np.asarray(self.hidden.of_day(batch.day, self.config.rng(_TODAY, batch.day))[batch.family])
 
     def expected(self, batch: DayBatch, row: Ints, hardware: Ints, fixed: bool = True) -> Floats:
-        """Samples/s of attempts `row` on `hardware`: the roofline, with what never changes if `fixed`."""
+        """Samples/s of attempts `row` on `hardware`: the roofline, with the fixed efficiencies if `fixed`."""
         family = batch.family[row]
         kind = self.families.model_type[family]
         config = Configurations(**{name: column[row] for name, column in vars(batch.config).items()})
@@ -239,7 +188,7 @@ class Fleet:
         return np.asarray(bare * np.exp(self.hidden.fixed(kind, family, hardware))) if fixed else bare
 
     def _submissions(self, day: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-        """Family and millisecond of the day of each submission, in order: fewer at weekends and at night."""
+        """Family and millisecond of the day of each submission, sorted; fewer at weekends and at night."""
         weekday = (self.config.start + dt.timedelta(days=day)).weekday()
         volume = self.config.attempts_per_day * (0.9 if weekday >= 5 else 1.04) * rng.normal(1.0, 0.01)
         alive, share = self.families.alive_on(day, self.types)

@@ -1,4 +1,4 @@
-"""Job families of the fleet: recurring jobs, their configurations, and when they live."""
+"""Job families: recurring jobs, their configurations and lifetimes."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ _PURPOSES = ("train", "retrain", "finetune", "pretrain", "ablation", "sweep", "d
 
 @dataclass(frozen=True)
 class Configurations:
-    """Launch configurations: columns of any one shape (family × variant, or one per attempt)."""
+    """Launch configurations: columns of the same shape (family × variant, or one per attempt)."""
 
     trainers: Ints
     accelerators: Ints
@@ -57,7 +57,7 @@ class Families:
         return len(self.names)
 
     def alive_on(self, day: int, types: ModelTypes) -> tuple[Ints, Floats]:
-        """The families alive on `day` and the share of the attempts that each makes."""
+        """Families active on `day`, and the share of attempts of each."""
         alive = np.flatnonzero((self.born <= day) & (day < self.died))
         kind, rate = self.model_type[alive], self.rate[alive]
         of_type = np.bincount(kind, rate, len(types))
@@ -66,13 +66,12 @@ class Families:
 
 
 def fresh(rng: np.random.Generator) -> np.random.Generator:
-    """A stream of its own for one column: a fleet of more days then begins with the same families."""
+    """A separate stream per column, so that a longer fleet starts with the same families."""
     return rng.spawn(1)[0]
 
 
 def make_families(types: ModelTypes, alive: float, days: int, rng: np.random.Generator) -> Families:
-    """Draw the families of `days` days, about `alive` of them at a time: the lasting ones, then those that
-    come and go in the order of their birth."""
+    """Draw the families of `days` days, about `alive` at a time: permanent ones first, then temporary ones by birth."""
     wanted = types.share**c.FAMILIES_EXPONENT
     slots = np.maximum(1.0, alive * wanted / wanted.sum())
     lasting = np.repeat(np.arange(len(types)), np.maximum(1, np.rint(slots * (1 - c.SHORT_LIVED)).astype(int)))
@@ -102,7 +101,7 @@ def make_families(types: ModelTypes, alive: float, days: int, rng: np.random.Gen
 
 
 def _variants(count: int, days: int, rng: np.random.Generator) -> NDArray[np.int8]:
-    """The current variant of each family by day: the first one most of the time, another for a month or so."""
+    """Current variant of each family by day: mostly the first one, sometimes another for about a month."""
     variant = np.zeros((days, count), dtype=np.int8)
     current = np.where(fresh(rng).random(count) < c.AT_HOME, 0, fresh(rng).integers(0, c.VARIANTS, count))
     for day, draws in enumerate(fresh(rng).spawn(days)):
@@ -120,7 +119,7 @@ def _configurations(types: ModelTypes, kind: Ints, rng: np.random.Generator) -> 
     preset = fresh(rng).choice(c.PRESETS, count, p=weight / weight.sum())
 
     def shift(probabilities: tuple[float, float, float]) -> Ints:
-        """Halve, keep or double; the first variant is as preset."""
+        """Halve, keep or double; the first variant is the preset."""
         return np.where(first, 0, fresh(rng).choice((-1, 0, 1), shape, p=probabilities))
 
     def column(values: Ints) -> Ints:

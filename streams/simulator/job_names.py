@@ -1,17 +1,15 @@
-"""Job names as launchers write them: the family, and what is specific to one run in one of eight styles."""
+"""Job names: the family, and a run-specific part in one of eight styles."""
 
 import datetime as dt
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from leap.streams.simulator.fleet import DayBatch
+from leap.streams.simulator.day_batch import DayBatch
 
 _USERS = ("alice", "bob", "chen", "dana", "emre", "fatima", "goran", "hiro")
 
 
-def job_names(batch: "DayBatch") -> list[str]:
-    """The name of each attempt. A family keeps its style; its identifiers follow from time and number."""
-    families = batch.fleet.families
+def job_names(batch: DayBatch) -> list[str]:
+    """Name of each attempt. A family keeps its style; run identifiers derive from time and number."""
+    families = batch.families
     rows = zip(batch.family.tolist(), batch.submitted.tolist(), strict=True)
     return [
         _name(families.names[family], int(families.style[family]), milliseconds // 1000, batch.day, row)

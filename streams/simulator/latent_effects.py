@@ -1,4 +1,4 @@
-"""What no launcher can know: the efficiencies behind the measured throughput, all in ln throughput."""
+"""Latent efficiencies behind the measured throughput, in ln throughput; unknown to launchers."""
 
 from dataclasses import dataclass
 
@@ -27,16 +27,16 @@ class LatentEffects:
     run_noise: Floats
 
     def fixed(self, kind: Ints, family: Ints, hardware: Ints) -> Floats:
-        """What of the efficiency does not change from day to day."""
+        """Time-independent part of the efficiency."""
         pairs = self.type_hardware[kind, hardware] + self.family_hardware[family, hardware]
         return np.asarray(self.type_[kind] + self.family[family] + pairs)
 
     def of_day(self, day: int, rng: np.random.Generator) -> Floats:
-        """What of each family's efficiency holds on `day` only, drift included."""
+        """Part of each family's efficiency specific to `day`, including drift."""
         return np.asarray(self.drift[day] + rng.normal(0, 1, len(self.family)) * self.day_effect)
 
     def noise(self, family: Ints, rng: np.random.Generator) -> Floats:
-        """The label noise of one run of each family given: mostly narrow, some runs slow."""
+        """Label noise of a run of each given family: mostly narrow, with some slow runs."""
         slowdown = np.minimum(rng.exponential(c.SLOWDOWN, len(family)), c.SLOWEST)
         slow = (rng.random(len(family)) < c.SLOW_RUNS) * slowdown
         return np.asarray(rng.normal(0, 1, len(family)) * self.run_noise[family] - slow)
@@ -54,7 +54,7 @@ def family_prior() -> float:
 def draw_latent_effects(
     types: ModelTypes, families: Families, machines: int, days: int, rng: np.random.Generator
 ) -> LatentEffects:
-    """Draw the hidden state of every model type and family."""
+    """Draw the latent effects of every model type and family."""
     count = len(families)
     drift = np.empty((days, count), dtype=np.float32)
     level = np.zeros(count, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""The published statistics of a fleet's attempts, as functions of their columns."""
+"""The published statistics of a fleet, computed from attempts."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ from leap.streams.simulator.job_families import Bools
 from leap.streams.simulator.model_types import Floats, Ints
 
 WINDOW_DAYS = 30
-SEEN_OFTEN = 10  # a 10th and a 90th percentile need as many attempts under a key
+SEEN_OFTEN = 10  # attempts per key needed for 10th and 90th percentiles
 
 
 @dataclass(frozen=True)
 class Attempts:
-    """Finished attempts, one row each, days ascending. `hardware` and `model_type` are numbers from 0."""
+    """Finished attempts as columns, sorted by day. `hardware` and `model_type` are indices."""
 
     day: Ints
     model_type: Ints
@@ -26,7 +26,7 @@ class Attempts:
     measured: Floats
 
     def take(self, rows: Bools) -> "Attempts":
-        """The attempts at `rows`."""
+        """Select attempts."""
         return Attempts(**{name: column[rows] for name, column in vars(self).items()})
 
     @property
@@ -36,13 +36,13 @@ class Attempts:
 
 
 def tail_share(model_type: Ints, types: int) -> float:
-    """Percent of the attempts that the rarest 560 of 660 model types make (as many of any other number)."""
+    """Percent of attempts from the rarest 560 of 660 model types (scaled to `types`)."""
     count = np.sort(np.bincount(model_type, minlength=types))
     return float(100 * count[: round(types * 560 / 660)].sum() / count.sum())
 
 
 def two_decades(measured: Floats) -> float:
-    """Percent of the attempts within the best-placed two decades of throughput."""
+    """Largest percentage of attempts within two decades of throughput."""
     logs = np.sort(np.log10(measured))
     inside = np.searchsorted(logs, logs + 2.0, side="right") - np.arange(len(logs))
     return float(100 * inside.max() / len(logs))
@@ -55,13 +55,13 @@ def percentile_ratio(measured: Floats) -> float:
 
 
 def by_hardware(attempts: Attempts) -> dict[int, tuple[float, float]]:
-    """Median and 95/5 ratio of each hardware type that makes at least 0.4% of the attempts."""
-    found = {}
+    """Median and 95/5 ratio of each hardware type with at least 0.4% of the attempts."""
+    statistics = {}
     for hardware in np.unique(attempts.hardware).tolist():
         measured = attempts.measured[attempts.hardware == hardware]
         if len(measured) >= 0.004 * len(attempts.measured):
-            found[hardware] = (float(np.median(measured)), percentile_ratio(measured))
-    return found
+            statistics[hardware] = (float(np.median(measured)), percentile_ratio(measured))
+    return statistics
 
 
 def wide_keys(attempts: Attempts) -> float:
@@ -75,10 +75,10 @@ def wide_keys(attempts: Attempts) -> float:
     start, count = start[often], count[often]
 
     def quantile(share: float) -> Floats:
-        place = start + share * (count - 1)
-        below = place.astype(np.int64)
+        rank = start + share * (count - 1)
+        below = rank.astype(np.int64)
         above = np.minimum(below + 1, start + count - 1)
-        return np.asarray(measured[below] + (place - below) * (measured[above] - measured[below]))
+        return np.asarray(measured[below] + (rank - below) * (measured[above] - measured[below]))
 
     return float(100 * count[quantile(0.9) > 1.5 * quantile(0.1)].sum() / count.sum())
 
@@ -99,7 +99,7 @@ def fleet_accuracy(predicted: Floats, measured: Floats) -> FleetAccuracy:
 
 @dataclass(frozen=True)
 class Table:
-    """The lookup table on the attempts of one window: how many it covers (percent), of how many types, how well."""
+    """Evaluation of the lookup table on a window: coverage (percent), model types covered, accuracy."""
 
     coverage: float
     model_types: int
@@ -107,25 +107,27 @@ class Table:
 
 
 def lookup_table(attempts: Attempts) -> Table:
-    """Write the table from one window, the mean of each busy key, and score it on the next.
+    """Build the table of key means from one window, and evaluate it on the next.
 
-    A key enters when it makes at least `TABLE_SHARE` of the window's attempts: people keep such a table for the
-    configurations that they see every hour, which is why it covers so little; and under a busy key many families
-    run, each with its own code, which is why it is wrong so often there.
+    Keys with at least `TABLE_SHARE` of the window's attempts are included. People keep such tables for configurations
+    that they see every hour, hence the low coverage; and many families with different code share a busy key, hence the
+    low accuracy.
     """
     last = int(attempts.day[-1])
     length = min(WINDOW_DAYS, (last - int(attempts.day[0]) + 1) // 2)
     now = attempts.take(attempts.day > last - length)
     before = attempts.take((attempts.day > last - 2 * length) & (attempts.day <= last - length))
-    keys, place, count = np.unique(before.key, return_inverse=True, return_counts=True)
-    mean = np.bincount(place, before.measured) / count
+    keys, key_index, count = np.unique(before.key, return_inverse=True, return_counts=True)
+    mean = np.bincount(key_index, before.measured) / count
     entered = count >= c.TABLE_SHARE * len(before.key)
-    found = np.minimum(np.searchsorted(keys, now.key), len(keys) - 1)
-    covered = (keys[found] == now.key) & entered[found]
+    lookup = np.minimum(np.searchsorted(keys, now.key), len(keys) - 1)
+    covered = (keys[lookup] == now.key) & entered[lookup]
     if not covered.any():
-        raise ValueError(f"no lookup key makes {c.TABLE_SHARE:.2%} of {len(before.key)} attempts: too small a fleet")
+        raise ValueError(
+            f"no lookup key makes {c.TABLE_SHARE:.2%} of {len(before.key)} attempts: the fleet is too small"
+        )
     return Table(
         coverage=float(100 * covered.mean()),
         model_types=len(np.unique(now.model_type[covered])),
-        accuracy=fleet_accuracy(mean[found[covered]], now.measured[covered]),
+        accuracy=fleet_accuracy(mean[lookup[covered]], now.measured[covered]),
     )

@@ -93,17 +93,17 @@ def _define(operators: list[Operator], name: str) -> ModelDefinition:
 
 def _blocks(tokens: float, width: int, layers: int, expansion: int = 4) -> list[Operator]:
     shown = min(layers, _SHOWN_LAYERS)
-    each, heads = layers / shown, max(1, width // 64)
+    per_group, heads = layers / shown, max(1, width // 64)
     return [
         operator
         for layer in range(shown)
         for operator in (
-            norm(f"layer{layer}.norm", tokens, width, 2 * each),
-            matmul(f"layer{layer}.qkv", tokens, width, 3 * width, each),
-            attention(f"layer{layer}.attention", tokens, width, heads, each),
-            matmul(f"layer{layer}.out", tokens, width, width, each),
-            matmul(f"layer{layer}.up", tokens, width, expansion * width, each),
-            matmul(f"layer{layer}.down", tokens, expansion * width, width, each),
+            norm(f"layer{layer}.norm", tokens, width, 2 * per_group),
+            matmul(f"layer{layer}.qkv", tokens, width, 3 * width, per_group),
+            attention(f"layer{layer}.attention", tokens, width, heads, per_group),
+            matmul(f"layer{layer}.out", tokens, width, width, per_group),
+            matmul(f"layer{layer}.up", tokens, width, expansion * width, per_group),
+            matmul(f"layer{layer}.down", tokens, expansion * width, width, per_group),
         )
     ]
 

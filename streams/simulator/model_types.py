@@ -1,11 +1,13 @@
-"""Model types of the fleet: their operators, popularity, presets and day of birth."""
+"""Model types: operators, popularity, presets and first day."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.predictor.features import architecture
 from leap.schemas.launch import ModelDefinition, Operator
 from leap.streams.simulator import constants as c
 from leap.streams.simulator.model_definitions import BUILDERS
@@ -46,9 +48,15 @@ class ModelTypes:
     def __len__(self) -> int:
         return len(self.names)
 
+    @cached_property
+    def architectures(self) -> Floats:
+        """Model type × named summary value of its definition; NaN where it does not apply."""
+        summaries = [architecture.summary(definition) for definition in self.definitions]
+        return np.array([[summary.get(name, np.nan) for name in architecture.NAMES] for summary in summaries])
+
 
 def popularity(count: int) -> Floats:
-    """Share of the attempts of each model type, by rank."""
+    """Share of attempts of each model type, by rank."""
     weight = (np.arange(1, count + 1) + c.POPULARITY_OFFSET * count) ** -c.POPULARITY_EXPONENT
     return np.asarray(weight / weight.sum())
 
@@ -56,8 +64,8 @@ def popularity(count: int) -> Floats:
 def make_model_types(count: int, rng: np.random.Generator) -> ModelTypes:
     """Draw `count` model types.
 
-    Domains and sizes follow low-discrepancy sequences down the ranks, the same for every seed: the ten most
-    popular types make 40% of the attempts, and drawn at random they would decide every marginal.
+    Domains and sizes follow low-discrepancy sequences by rank, independent of the seed: the ten most popular types
+    have 40% of the attempts, so random draws for them would dominate every statistic.
     """
     share = popularity(count)
     domain = _spread_domains(share)

@@ -1,4 +1,4 @@
-"""Two figures of a fleet as SVG, drawn by hand: nothing but text, so that no plotting library is needed."""
+"""Two figures of a fleet as SVG, generated without a plotting library."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ _STYLE = "<style>text{font:12px sans-serif}.title{font-size:15px}.grid{stroke:#d
 
 
 def write_plots(description: Description, folder: Path) -> list[Path]:
-    """Write ``marginals.svg`` and ``hardware.svg`` to `folder`, which is made; returns their paths."""
+    """Write ``marginals.svg`` and ``hardware.svg`` to `folder`, created if missing; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {"marginals.svg": _marginals(description), "hardware.svg": _hardware(description)}
     for name, text in drawn.items():
@@ -20,28 +20,28 @@ def write_plots(description: Description, folder: Path) -> list[Path]:
 
 
 def _marginals(description: Description) -> str:
-    """Simulated relative to published, one line a statistic; the band is the tolerance of 10%."""
-    marginals = [one for one in description.marginals if one.is_ == "about"]
+    """Simulated relative to published, one line per statistic; the band is the tolerance of 10%."""
+    marginals = [marginal for marginal in description.marginals if marginal.is_ == "about"]
     parts = [_rectangle(_x(0.9, 0.5, 1.5), TOP, _x(1.1, 0.5, 1.5), TOP + ROW * len(marginals), "#eef3e6")]
     parts += [_grid(_x(value, 0.5, 1.5), len(marginals), f"{value:g}") for value in (0.5, 0.75, 1.0, 1.25, 1.5)]
-    for row, one in enumerate(marginals):
+    for row, marginal in enumerate(marginals):
         middle = TOP + ROW * row + ROW / 2
-        place = _x(min(max(one.simulated / one.published, 0.5), 1.5), 0.5, 1.5)
-        parts.append(_text(LEFT - 8, middle + 4, one.name.replace("at most times apart", "times"), "end"))
-        parts.append(f'<circle cx="{place:.1f}" cy="{middle:.1f}" r="4" fill="#1f5a92"/>')
+        x = _x(min(max(marginal.simulated / marginal.published, 0.5), 1.5), 0.5, 1.5)
+        parts.append(_text(LEFT - 8, middle + 4, marginal.name.replace("at most times apart", "times"), "end"))
+        parts.append(f'<circle cx="{x:.1f}" cy="{middle:.1f}" r="4" fill="#1f5a92"/>')
     return _svg("Simulated over published; the band is 10%", parts, len(marginals))
 
 
 def _hardware(description: Description) -> str:
-    """Median throughput of each hardware type, and around it the 95/5 ratio, placed evenly in ln."""
+    """Median throughput of each hardware type, with the 95/5 range centred on it in ln."""
     hardware = sorted(description.hardware.items(), key=lambda item: item[1][1])
     parts = [_grid(_x(value, 0.0, 8.0), len(hardware), f"1e{value}") for value in range(0, 9, 2)]
     for row, (name, (_, median, ratio)) in enumerate(hardware):
         middle, half = TOP + ROW * row + ROW / 2, np.log10(ratio) / 2
-        left, place, right = (_x(np.log10(median) + shift, 0.0, 8.0) for shift in (-half, 0.0, half))
+        left, centre, right = (_x(np.log10(median) + shift, 0.0, 8.0) for shift in (-half, 0.0, half))
         parts.append(_text(LEFT - 8, middle + 4, f"{name}  ×{ratio:.0f}", "end"))
         parts.append(_rectangle(left, middle - 4, right, middle + 4, "#9bb8d3"))
-        parts.append(_rectangle(place - 1, middle - 7, place + 1, middle + 7, "#1f5a92"))
+        parts.append(_rectangle(centre - 1, middle - 7, centre + 1, middle + 7, "#1f5a92"))
     return _svg("Throughput, samples/s: median and width of the 95/5 range", parts, len(hardware))
 
 

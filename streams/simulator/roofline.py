@@ -1,4 +1,4 @@
-"""How fast a configuration runs on a hardware type: a roofline over the catalog's specifications.
+"""Roofline throughput of a configuration on a hardware type, from the catalog's specifications.
 
 The time of one optimizer step of a data-parallel job is that of its slowest part: arithmetic and memory
 traffic (Williams, Waterman and Patterson, "Roofline", CACM 2009), joined by a power mean because real
@@ -23,7 +23,7 @@ STRAGGLERS = 0.03  # each doubling of the hosts costs 2% in waiting
 
 @dataclass(frozen=True)
 class Machines:
-    """Specifications of the fleet's hardware, unknown ones filled in; axis 0 is the hardware type."""
+    """Specifications of the fleet's hardware, imputed if unknown; axis 0 is the hardware type."""
 
     peak: Floats  # type × precision, FLOP/s
     bandwidth: Floats  # bytes/s
@@ -33,7 +33,7 @@ class Machines:
 
     @classmethod
     def of(cls, hardware: list[Hardware]) -> "Machines":
-        """Fill in what the catalog does not know by what the hardware's generation has."""
+        """Impute missing specifications with those typical of the hardware's generation."""
         peaks = []
         for item in hardware:
             half = item.bf16_tflops or item.fp16_tflops or 4 * (item.fp32_tflops or 10.0)

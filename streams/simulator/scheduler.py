@@ -1,4 +1,4 @@
-"""Which hardware an attempt may use, which it would like, and which it gets."""
+"""Candidates, preferences and allocation of hardware in the simulated fleet."""
 
 import numpy as np
 
@@ -15,10 +15,8 @@ def eligibility(
 ) -> tuple[Bools, Floats]:
     """Candidates and habit of each family, family × hardware type.
 
-    A habit is the logarithm of how much the family likes the hardware: what models of its weight run on, and
-    tastes of the model type and of the family, none of which knows how efficient it really is there.
-    Candidates are the 3 to 14 types that it likes best among those whose memory holds the job, or the two
-    largest where few do.
+    A habit is a log-preference: by model size, model type and family, independent of the real efficiency. Candidates
+    are the 3 to 14 most preferred types with enough memory, or the two with the most memory if few have.
     """
     pools = [c.POOLS[name] for name in names]
     work = np.log(types.flops)
@@ -32,12 +30,12 @@ def eligibility(
     fits = memory_needed(types, families.model_type, first)[:, None] <= machines.memory
     fits |= machines.memory >= np.sort(machines.memory)[-2]
     liked = np.where(fits, habit, -np.inf)
-    place = np.argsort(np.argsort(-liked, axis=1), axis=1)
-    return fits & (place < fresh(rng).integers(3, 15, len(families))[:, None]), habit
+    preference_rank = np.argsort(np.argsort(-liked, axis=1), axis=1)
+    return fits & (preference_rank < fresh(rng).integers(3, 15, len(families))[:, None]), habit
 
 
 def allocate(candidates: Bools, wish: Floats, hour: Ints, capacity: Floats) -> Ints:
-    """Give each attempt, in the order of submission, the candidate that it likes best and that has room.
+    """Allocate to each attempt, in order of submission, its most preferred candidate with free capacity.
 
     Parameters
     ----------
@@ -46,8 +44,7 @@ def allocate(candidates: Bools, wish: Floats, hour: Ints, capacity: Floats) -> I
     hour
         Hour of the day of each attempt, ascending.
     capacity
-        Attempts that each hardware type takes in an hour. An attempt that finds no room at all waits for
-        its first choice.
+        Attempts per hour of each hardware type. An attempt without any free candidate waits for its first choice.
 
     Returns
     -------

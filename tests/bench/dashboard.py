@@ -51,14 +51,14 @@ def run(stack: Stack, start: datetime, picture: Path) -> None:
     """Eight days, a night, and a day to be drawn."""
     fleet = Fleet(FleetConfig(start=start.date(), days=HISTORY_DAYS + 1, attempts_per_day=ATTEMPTS_PER_DAY))
     found = sorted(
-        (one for day in range(fleet.config.days) for one in arrivals(fleet.day(day))), key=lambda one: one.at
+        (one for day in range(fleet.config.days) for one in arrivals(fleet.day(day))), key=lambda one: one.arrives_ms
     )
     today = start + timedelta(days=HISTORY_DAYS)
     midnight = today.timestamp() * 1000.0
     with ExitStack() as services:
         for name in ("history", "joiner"):
             services.enter_context(stack.service(name))
-        send(stack, [one for one in found if one.at < midnight])
+        send(stack, [one for one in found if one.arrives_ms < midnight])
         done = 'sum(leap_lag_messages) == 0 and sum(leap_consumed_total{worker="joiner"}) > 1000'
         stack.wait(lambda: bool(stack.query(done)), "the days before to be worked off")
         night = [sys.executable, "-m", "leap", "retrain", "--date", f"{today:%Y-%m-%d}"]
@@ -69,7 +69,7 @@ def run(stack: Stack, start: datetime, picture: Path) -> None:
         ready = 'leap_batch_begun_timestamp_seconds{worker="ranking"} and on () leap_live_share{what="coverage"}'
         stack.wait(lambda: bool(stack.query(ready)), "ranking and monitor")
         time.sleep(2 * RATE_S)  # nothing of the start in the picture
-        send(stack, [one for one in found if midnight <= one.at < midnight + 86_400_000], SECONDS)
+        send(stack, [one for one in found if midnight <= one.arrives_ms < midnight + 86_400_000], SECONDS)
         time.sleep(5.0)
         draw(stack, picture)
 

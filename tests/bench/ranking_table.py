@@ -99,8 +99,8 @@ def disturb(
         missing = lists.wait(list(sent), PATIENCE_S)
         time.sleep(2.0)
         lists.close()
-    repeated = sum(len(times) - 1 for times in lists.heard.values())
-    waits = [lists.heard[attempt][0] - at for attempt, at in sent.items() if attempt in lists.heard]
+    repeated = sum(len(times) - 1 for times in lists.received.values())
+    waits = [lists.received[attempt][0] - at for attempt, at in sent.items() if attempt in lists.received]
     return len(missing), repeated, max(waits[int(WARM_UP_S * RATE) :])
 
 

@@ -13,8 +13,8 @@ import faust
 from faust.types import EventT
 
 from leap.schemas.topics import SUBMITTED
-from leap.streams.consumer.batch_loop import Message
 from leap.streams.consumer.run import run_worker
+from leap.streams.kafka.message import Message
 from leap.streams.ranking.worker import BATCH_SIZE, WORKER, open_ranking, ranking_loop
 from leap.streams.runtime.logs import configure
 from leap.streams.runtime.settings import Settings

@@ -47,9 +47,11 @@ JOBS = 40
 def events() -> tuple[list[Any], list[JobSubmitted]]:
     """All events before the last day, and the last day's submissions."""
     fleet = Fleet(FleetConfig(start=START, days=DAYS, attempts_per_day=A_DAY))
-    arrived = sorted((arrival for day in range(DAYS) for arrival in arrivals(fleet.day(day))), key=lambda one: one.at)
-    past = [arrival.event for arrival in arrived if arrival.at < DECIDED_AT.timestamp() * 1000.0]
-    later = [arrival.event for arrival in arrived if arrival.at >= DECIDED_AT.timestamp() * 1000.0]
+    arrived = sorted(
+        (arrival for day in range(DAYS) for arrival in arrivals(fleet.day(day))), key=lambda arrival: arrival.arrives_ms
+    )
+    past = [arrival.event for arrival in arrived if arrival.arrives_ms < DECIDED_AT.timestamp() * 1000.0]
+    later = [arrival.event for arrival in arrived if arrival.arrives_ms >= DECIDED_AT.timestamp() * 1000.0]
     return past, [event for event in later if isinstance(event, JobSubmitted)][:JOBS]
 
 

@@ -14,8 +14,7 @@ from leap.predictor.artifacts.artifact import Artifact
 from leap.predictor.routing.ranking import Policy, rank
 from leap.retrainer.night import schedule
 from leap.schemas.events import JobSubmitted, PreferenceList
-from leap.streams.consumer import batch_loop as consume
-from leap.streams.consumer import partition_watcher as lookout
+from leap.streams.consumer import batch_loop, partition_watcher
 from leap.streams.monitor import app as monitor_app
 from leap.streams.ranking import worker as ranking
 
@@ -33,10 +32,10 @@ def _rank(artifact: Artifact, jobs: Sequence[JobSubmitted], policy: Policy, now:
 
 
 if __name__ == "__main__":
-    consume.LAST_RETRY_S = 0.3
-    lookout.LOOK_EVERY_S = 0.2
+    batch_loop.LAST_RETRY_S = 0.3
+    partition_watcher.REFRESH_EVERY_S = 0.2
     monitor_app.REFRESH_S = 0.5
-    monitor_app.LOOK_EVERY = 1
+    monitor_app.POSITIONS_EVERY = 1
     ranking.REFRESH_EVERY_S = 0.2
     schedule.RETRY_S = 2.0
     with patch("leap.predictor.routing.router.rank", _rank):

@@ -82,7 +82,7 @@ def run(fault: Fault, running: Services, folder: Path, count: int, rate: float, 
         recovered_s, seconds = quiet - struck, quiet - began
     setting.evidence.gather(setting.settings, setting.lag, folder)
     verdict = judge(itertools.chain(events(count), setting.extra), setting.refused, setting.evidence)
-    deaths, rewound = dict(setting.workers.ended), setting.workers.logged("what was committed is lost")
+    deaths, rewound = dict(setting.workers.ended), setting.workers.logged("store lost committed updates")
     return Row(fault.name, count, times, deaths, rewound, setting.in_flight, seconds, recovered_s, verdict)
 
 

@@ -74,7 +74,7 @@ def test_a_backup_that_unpacks_to_gigabytes_is_refused(tmp_path: Path, monkeypat
             file.write(b"x" * (1 << 20))
     assert path.stat().st_size < 1 << 19
     tracemalloc.start()
-    with pytest.raises(ValueError, match="a bucket of more than 1048576 bytes"):
+    with pytest.raises(ValueError, match="a bucket is larger than 1048576 bytes"):
         list(read_backup(path))
     assert tracemalloc.get_traced_memory()[1] < 8 << 20
     tracemalloc.stop()

@@ -70,7 +70,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("topic", "path", "schema"), CASES)
-def test_a_bound(topic: str, path: tuple[Any, ...], schema: Any) -> None:
+def test_values_beyond_a_bound_are_rejected(topic: str, path: tuple[Any, ...], schema: Any) -> None:
     event_type = TOPICS[topic].event_type
     validator = jsonschema.Draft7Validator(event_schema(event_type))
     fields = example(topic, "full")
@@ -89,7 +89,7 @@ def test_a_bound(topic: str, path: tuple[Any, ...], schema: Any) -> None:
         assert taken == expected, changed
 
 
-def test_every_whole_number_has_bounds_that_fit_64_bits() -> None:
+def test_every_integer_field_has_64_bit_bounds() -> None:
     def unbounded(schema: Any, where: str) -> Iterator[str]:
         if isinstance(schema, list):
             for option in schema:
@@ -102,4 +102,4 @@ def test_every_whole_number_has_bounds_that_fit_64_bits() -> None:
                 if key != "Hardware":  # checks its own figures
                     yield from unbounded(inner, f"{where}.{key}")
 
-    assert [each for topic in TOPICS.values() for each in unbounded(event_schema(topic.event_type), topic.name)] == []
+    assert [field for topic in TOPICS.values() for field in unbounded(event_schema(topic.event_type), topic.name)] == []

@@ -69,12 +69,12 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     if not isinstance(value, dict | list):
         return []
     keys = list(value) if isinstance(value, dict) else list(range(len(value)))
-    return [(value, key) for key in keys] + [place for key in keys for place in places(value[key])]
+    return [(value, key) for key in keys] + [entry for key in keys for entry in places(value[key])]
 
 
 @settings(UNHURRIED, max_examples=300)
 @given(st.data())
-def test_a_valid_event_with_one_thing_changed(data: st.DataObject) -> None:
+def test_mutated_event_is_decoded_or_rejected(data: st.DataObject) -> None:
     event_type, raw = data.draw(st.sampled_from(EXAMPLES))
     fields = json.loads(raw)
     container, key = data.draw(st.sampled_from(places(fields)))
@@ -90,7 +90,7 @@ def test_a_valid_event_with_one_thing_changed(data: st.DataObject) -> None:
 
 @settings(UNHURRIED, max_examples=300)
 @given(st.data())
-def test_a_valid_event_with_damaged_bytes(data: st.DataObject) -> None:
+def test_event_with_corrupt_bytes_is_decoded_or_rejected(data: st.DataObject) -> None:
     event_type, raw = data.draw(st.sampled_from(EXAMPLES))
     start = data.draw(st.integers(0, len(raw)))
     end = data.draw(st.integers(start, min(len(raw), start + 8)))
@@ -105,7 +105,7 @@ def test_a_valid_event_with_damaged_bytes(data: st.DataObject) -> None:
         max_size=20,
     )
 )
-def test_unknown_fields_are_kept_through_another_turn(strange: dict[str, Any]) -> None:
+def test_unknown_fields_survive_a_round_trip(strange: dict[str, Any]) -> None:
     fields = example(SUBMITTED) | strange
     fields["config"] |= strange
     once = decode(msgspec.json.encode(fields), JobSubmitted)
@@ -117,10 +117,10 @@ def with_value(topic: str, path: str, value: Any) -> bytes:
     """The full example of a topic with one value, at a dotted path, set."""
     fields: Any = example(topic, "full")
     *parents, last = path.split(".")
-    place = fields
+    container = fields
     for step in parents:
-        place = place[int(step)] if step.isdigit() else place[step]
-    place[last] = value
+        container = container[int(step)] if step.isdigit() else container[step]
+    container[last] = value
     return json.dumps(fields).encode()
 
 
@@ -163,9 +163,9 @@ LIMITS = [  # topic, field, the extremes that are taken, what lies just beyond
 
 
 @pytest.mark.parametrize(
-    ("topic", "path", "taken", "refused"), LIMITS, ids=lambda each: each if isinstance(each, str) else ""
+    ("topic", "path", "taken", "refused"), LIMITS, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_limits(topic: str, path: str, taken: list[Any], refused: list[Any]) -> None:
+def test_values_at_and_beyond_the_limits(topic: str, path: str, taken: list[Any], refused: list[Any]) -> None:
     event_type = load_topics()[topic].event_type
     for value in taken:
         assert take(with_value(topic, path, value), event_type) is not None, value
@@ -173,7 +173,7 @@ def test_limits(topic: str, path: str, taken: list[Any], refused: list[Any]) -> 
         assert take(with_value(topic, path, value), event_type) is None, value
 
 
-def test_the_size_of_a_message() -> None:
+def test_message_over_the_size_limit_is_rejected() -> None:
     raw = json.dumps(example(SUBMITTED)).encode()
     assert decode(raw.ljust(MAX_MESSAGE_BYTES), JobSubmitted) == decode(raw, JobSubmitted)
     with pytest.raises(Rejected, match="1048577 bytes, over the limit of 1048576"):
@@ -182,7 +182,7 @@ def test_the_size_of_a_message() -> None:
         decode(raw, JobSubmitted, limit=10)
 
 
-def test_the_number_of_operators() -> None:
+def test_number_of_operators_is_limited() -> None:
     operators = [{"kind": "a"}] * 100_001
     event = decode(with_value(SUBMITTED, "model", {"operators": operators[:-1]}), JobSubmitted, limit=4 << 20)
     assert event.model is not None and len(event.model.operators) == 100_000
@@ -192,24 +192,24 @@ def test_the_number_of_operators() -> None:
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1" + "0" * 5000])
 @pytest.mark.parametrize("field", ["samples", "novelty"])
-def test_numbers_that_are_not_finite_are_refused_even_where_unknown(number: str, field: str) -> None:
+def test_non_finite_numbers_are_rejected_even_in_unknown_fields(number: str, field: str) -> None:
     raw = json.dumps(example(SUBMITTED) | {field: "here"}).replace('"here"', number).encode()
     with pytest.raises(Rejected, match=r"malformed|out of range"):
         decode(raw, JobSubmitted)
 
 
 @pytest.mark.parametrize("text", [rb"\ud800", rb"\udc00", rb"\ud800\u0041", b"\xed\xa0\x80", b"\xff", b"\xc0\x80"])
-def test_text_that_is_not_unicode_is_refused_as_value_and_as_name(text: bytes) -> None:
+def test_invalid_unicode_is_rejected_in_values_and_names(text: bytes) -> None:
     raw = json.dumps(example(SUBMITTED) | {"here": "there"}).encode()
-    for place in (b"here", b"there"):
+    for word in (b"here", b"there"):
         with pytest.raises(Rejected):
-            decode(raw.replace(b'"' + place + b'"', b'"' + text + b'"'), JobSubmitted)
+            decode(raw.replace(b'"' + word + b'"', b'"' + text + b'"'), JobSubmitted)
 
 
 @pytest.mark.parametrize("field", ["novelty", "candidates", "unknown", "config"])
 @pytest.mark.parametrize(("start", "end"), [("[", "]"), ('{"a":', "}")])
 @pytest.mark.parametrize("depth", [33, 500, 990, 100_000])
-def test_deep_nesting_is_refused(field: str, start: str, end: str, depth: int) -> None:
+def test_deep_nesting_is_rejected(field: str, start: str, end: str, depth: int) -> None:
     raw = json.dumps(example(SUBMITTED) | {field: "here"})
     with pytest.raises(Rejected):
         decode(raw.replace('"here"', start * depth + "1" + end * depth).encode(), JobSubmitted)
@@ -230,20 +230,20 @@ def test_unknown_fields_may_nest_31_deep() -> None:
     [
         (None, "tombstone"),
         (b"", "truncated"),
-        (b"[]", "a JSON object is expected, not list"),
-        (b"null", "a JSON object is expected, not NoneType"),
+        (b"[]", "expected a JSON object, got list"),
+        (b"null", "expected a JSON object, got NoneType"),
         (b"{}", "missing required field `attempt_id`"),
         (b"\xef\xbb\xbf{}", "malformed"),
         (b"{} {}", "trailing characters"),
         (b'{"attempt_id": 7}', r"Expected `str`, got `int` - at `\$.attempt_id`"),
     ],
 )  # fmt: skip
-def test_the_reason_says_what_and_where(value: bytes | None, reason: str) -> None:
+def test_rejection_names_problem_and_path(value: bytes | None, reason: str) -> None:
     with pytest.raises(Rejected, match=reason):
         decode(value, JobAllocated)
 
 
-def test_a_figure_of_a_newer_catalog_does_not_break_an_older_reader() -> None:
+def test_unknown_hardware_field_does_not_break_an_older_reader() -> None:
     fields = example("job-attempt", "full")
     known = decode(json.dumps(fields).encode(), JobAttempt)
     fields["hardware"]["fp4_tflops"] = 1e4
@@ -253,7 +253,7 @@ def test_a_figure_of_a_newer_catalog_does_not_break_an_older_reader() -> None:
     assert event.submitted.unknown == event.completed.unknown == {"novelty": 1}
 
 
-def test_a_message_carries_the_version_of_its_schema() -> None:
+def test_encoded_message_has_its_schema_version() -> None:
     class Second(JobCompleted, frozen=True, kw_only=True, omit_defaults=True):
         VERSION: ClassVar[int] = 2
         cause: Annotated[str, msgspec.Meta(max_length=9)] = ""
@@ -264,7 +264,7 @@ def test_a_message_carries_the_version_of_its_schema() -> None:
     assert decode(encode(decode(raw, Second)), JobCompleted).schema_version == 2
 
 
-def test_the_largest_dead_letter_of_a_largest_message_can_be_written_and_read() -> None:
+def test_dead_letter_of_a_maximum_size_message_round_trips() -> None:
     fields = example("dead-letter", "full") | {"value": None}
     letter = msgspec.structs.replace(decode(json.dumps(fields).encode(), DeadLetter), value=bytes(MAX_MESSAGE_BYTES))
     assert decode(encode(letter), DeadLetter, load_topics()["dead-letter"].max_message_bytes) == letter
@@ -273,7 +273,7 @@ def test_the_largest_dead_letter_of_a_largest_message_can_be_written_and_read() 
 
 
 @pytest.mark.parametrize("event_type", EVENTS)
-def test_no_struct_lets_an_unknown_field_pass_unseen(event_type: type[Event]) -> None:
+def test_every_struct_forbids_unknown_fields(event_type: type[Event]) -> None:
     """The codec decodes in one step what has no unknown field, so each has to tell of them."""
     for definition in msgspec.json.schema(event_type)["$defs"].values():
         assert definition["additionalProperties"] is False

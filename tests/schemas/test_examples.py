@@ -34,7 +34,7 @@ def taken(fields: Any, path: Path) -> tuple[bool, bool]:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=IDS)
-def test_an_example_is_taken_and_comes_back_whole(path: Path) -> None:
+def test_examples_round_trip(path: Path) -> None:
     fields = json.loads(path.read_bytes())
     assert taken(fields, path) == (True, True)
     event_type = topic_of(path).event_type
@@ -44,14 +44,14 @@ def test_an_example_is_taken_and_comes_back_whole(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=IDS)
-def test_schema_and_door_refuse_an_example_without_a_required_field(path: Path) -> None:
+def test_schema_and_decoder_reject_a_missing_required_field(path: Path) -> None:
     fields = json.loads(path.read_bytes())
     for name in schema_of(path)["required"]:
         assert taken({key: value for key, value in fields.items() if key != name}, path) == (False, False), name
 
 
 @pytest.mark.parametrize("path", PATHS, ids=IDS)
-def test_schema_and_door_refuse_an_example_with_a_value_of_another_type(path: Path) -> None:
+def test_schema_and_decoder_reject_a_value_of_another_type(path: Path) -> None:
     fields = json.loads(path.read_bytes())
     for name in fields.keys() & schema_of(path)["properties"].keys():
         assert taken(fields | {name: [[]]}, path) == (False, False), name

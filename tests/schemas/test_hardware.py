@@ -44,7 +44,7 @@ def test_every_price_is_sourced_and_general_knowledge_is_marked() -> None:
             assert ("general knowledge" in hardware.price_source) == ("price_per_hour" in hardware.unverified)
 
 
-def test_known_figures() -> None:
+def test_catalog_has_known_specifications() -> None:
     # NVIDIA's data sheet of the H100 SXM: 989 TFLOP/s dense BF16, 80 GB at 3.35 TB/s, NVLink 900 GB/s both ways.
     h100 = load_catalog()["H100-SXM-80GB"]
     assert h100.specifications() == (66.91, 494.5, 989, 989, 1979, 80, 3360, 450, 63, 700, 132, 1980)
@@ -69,12 +69,12 @@ def test_figures_equal_the_source_table(shared_data: Path) -> None:
 
 
 def test_digest_is_of_the_canonical_json_and_sees_every_change() -> None:
-    one, two = Hardware(name="A", vendor="V", tdp_w=300), Hardware(name="B", vendor="V")
-    catalog = Catalog([two, one])
+    first, second = Hardware(name="A", vendor="V", tdp_w=300), Hardware(name="B", vendor="V")
+    catalog = Catalog([second, first])
     assert list(catalog) == ["A", "B"]
     assert json.loads(catalog.to_json())[0] == {"name": "A", "tdp_w": 300, "vendor": "V"}
-    assert catalog.digest == hashlib.sha256(catalog.to_json()).hexdigest() == Catalog([one, two]).digest
-    assert catalog.digest != Catalog([one]).digest
+    assert catalog.digest == hashlib.sha256(catalog.to_json()).hexdigest() == Catalog([first, second]).digest
+    assert catalog.digest != Catalog([first]).digest
 
 
 def test_json_round_trip() -> None:
@@ -95,7 +95,7 @@ def test_json_round_trip() -> None:
         ("- {name: '', vendor: V}", ["entry 1", "`name`"]),
         ("- {name: X, vendor: V, price_per_hour: 2}", ["price_per_hour", "price_source"]),
         ("- {name: X, vendor: V, unverified: [speed]}", ["unverified", "speed"]),
-        ("- {name: X, vendor: V}\n- {name: X, vendor: V}", ["'X' is there twice"]),
+        ("- {name: X, vendor: V}\n- {name: X, vendor: V}", ["'X' is duplicated"]),
         ("- 7", ["entry 1 (without a name)"]),
         ("X: {vendor: V}", ["expected a list"]),
         ("", ["expected a list"]),
@@ -112,7 +112,7 @@ def test_error_names_file_entry_field_and_remedy(tmp_path: Path, text: str, expe
         assert part in str(caught.value)
 
 
-def test_missing_file_and_bounds(tmp_path: Path) -> None:
+def test_missing_oversized_and_overlong_catalogs_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(CatalogError, match=r"absent\.yaml: cannot be read"):
         load_catalog(tmp_path / "absent.yaml")
     with pytest.raises(CatalogError, match=str(MAX_BYTES)):

@@ -31,7 +31,7 @@ def declare(folder: Path, text: str) -> Path:
     return path
 
 
-def test_a_declaration(tmp_path: Path) -> None:
+def test_declaration_is_parsed(tmp_path: Path) -> None:
     declare(tmp_path, yaml.safe_dump(DECLARATION))
     (topic,) = load_topics(tmp_path).values()
     assert msgspec.to_builtins(topic) | {"producers": ["scheduler"], "consumers": ["attempt joiner"]} == DECLARATION
@@ -44,11 +44,11 @@ def test_the_declared_topics_are_those_with_a_name_in_the_module() -> None:
     assert set(load_topics()) == named
 
 
-def test_every_declared_topic_takes_the_largest_message() -> None:
+def test_every_topic_accepts_the_maximum_message_size() -> None:
     assert all(topic.max_message_bytes >= 1_048_576 for topic in load_topics().values())
 
 
-def test_what_a_worker_reads_is_kept_longer_than_the_training_window() -> None:
+def test_input_topics_outlast_the_training_window() -> None:
     assert all(topic.retention_days > 30 for topic in load_topics().values())
 
 
@@ -72,7 +72,7 @@ def test_a_missing_key_is_an_error(tmp_path: Path, key: str) -> None:
     [
         ({"partition": 3}, "unknown field `partition`"),
         ({"name": "Job_Allocated"}, "regex"),
-        ({"name": "job-completed"}, "is named job-completed; file and topic must have one name"),
+        ({"name": "job-completed"}, "is named job-completed; file and topic must have the same name"),
         ({"event": "JobAlocated"}, "JobAlocated is not an event"),
         ({"event": "Event"}, "Event is not an event"),
         ({"event": "Hardware"}, "Hardware is not an event"),
@@ -98,7 +98,7 @@ def test_a_wrong_value_is_an_error_that_names_file_and_field(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "a: b: c", "\t", "name: !!python/object:os.system {}", "[" * 5000])
-def test_a_file_that_is_no_declaration_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
+def test_invalid_declaration_file_is_named_in_the_error(tmp_path: Path, text: str) -> None:
     path = declare(tmp_path, text)
     with pytest.raises(ValueError, match=str(path)):
         load_topics(tmp_path)

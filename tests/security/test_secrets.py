@@ -121,7 +121,7 @@ def test_nothing_that_is_not_there_tells_a_secret(said: Said, store: str) -> Non
     found = errors_of(*(clients(settings) if whole else [lambda: connect(settings.redis_url)]))
     if whole:
         launch(settings)
-    assert ("Connection refused" if whole else "LEAP_REDIS_URL cannot be read") in found
+    assert ("Connection refused" if whole else "LEAP_REDIS_URL is invalid") in found
     keeps(said() + found + repr(settings))
 
 
@@ -176,8 +176,8 @@ def test_an_object_store_that_is_not_there_tells_no_secret(
 
 @pytest.mark.parametrize("store", STORES)
 def test_the_doctor_tells_no_secret(said: Said, store: str) -> None:
-    visit = CheckContext(Settings.from_environment(SECRETS | {"LEAP_REDIS_URL": store.format(SECRET)}))
-    found = errors_of(lambda: answers(visit), lambda: reachable(visit))
+    context = CheckContext(Settings.from_environment(SECRETS | {"LEAP_REDIS_URL": store.format(SECRET)}))
+    found = errors_of(lambda: answers(context), lambda: reachable(context))
     assert "ftp://127.0.0.1:1/artifacts" in found
     keeps(said() + found)
 

@@ -47,17 +47,17 @@ def test_pair_does_not_outlive_its_owner(tmp_path: Path, number: signal.Signals)
 
 
 def test_free_ports_differ_and_no_connection_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [free_port() for _ in range(100)]
-    assert len(set(found)) == 100
-    assert max(found) < 32_768, "from there on Linux gives ports to whoever connects"
-    with socket.create_server(("127.0.0.1", found[-1])):
-        monkeypatch.setattr("leap.streams.embedded._numbers", itertools.count(PORTS.index(found[-1])))
-        assert free_port() != found[-1]
+    ports = [free_port() for _ in range(100)]
+    assert len(set(ports)) == 100
+    assert max(ports) < 32_768, "from there on Linux gives ports to whoever connects"
+    with socket.create_server(("127.0.0.1", ports[-1])):
+        monkeypatch.setattr("leap.streams.embedded._numbers", itertools.count(PORTS.index(ports[-1])))
+        assert free_port() != ports[-1]
 
 
 def test_child_that_ends_says_why(tmp_path: Path) -> None:
     command = ["/bin/sh", "-c", "echo no such disk >&2; exit 3"]
-    expected = pytest.raises(ServiceError, match=r"ended with status 3(.|\n)*no such disk")
+    expected = pytest.raises(ServiceError, match=r"exited with status 3(.|\n)*no such disk")
     with expected, child(command, tmp_path / "log", lambda: False):
         pass
 

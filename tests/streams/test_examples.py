@@ -41,8 +41,8 @@ def test_python_launcher(topics: Settings) -> None:
 def client(folder: Path, name: str, script: str) -> dict[str, str]:
     """A PATH on which `name` is this script and the other client is not."""
     for tool in ("sh", "tr", "cat", "java"):
-        if found := shutil.which(tool):
-            (folder / tool).symlink_to(found)
+        if path := shutil.which(tool):
+            (folder / tool).symlink_to(path)
     (folder / name).write_text(f"#!/bin/sh\n{script}\n")
     (folder / name).chmod(0o755)
     return {"PATH": str(folder)}

@@ -19,6 +19,7 @@ from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
 from leap.retrainer.dataset.training_set import build_training_set, imputed_of, vocabulary_of
 from leap.retrainer.night.onnx_export import export
 from leap.schemas.events import THROUGHPUT, JobAttempt, JobSubmitted
+from leap.streams.simulator.events import attempt_columns, day_events
 from leap.streams.simulator.fleet import Fleet, FleetConfig
 from tests.builders import attempt
 
@@ -50,8 +51,8 @@ def join(event: JobSubmitted) -> JobAttempt:
 @pytest.fixture(scope="module")
 def built() -> Fleets:
     table = HardwareTable(FLEET.catalog)
-    past = normalise(pd.concat([pd.DataFrame(FLEET.day(day).attempts()) for day in LEARNED]))
-    asked = [event for day in RANKED for _, _, event in FLEET.day(day).events() if isinstance(event, JobSubmitted)]
+    past = normalise(pd.concat([pd.DataFrame(attempt_columns(FLEET.day(day))) for day in LEARNED]))
+    asked = [event for day in RANKED for _, _, event in day_events(FLEET.day(day)) if isinstance(event, JobSubmitted)]
     asked = list({event.attempt_id: event for event in asked}.values())[: -(-ROWS // len(TYPES))]
     learned = build_training_set(past, table, PointInTimeStatistics(past, log_target(past, THROUGHPUT)), THROUGHPUT)
     vocabulary, imputed = vocabulary_of(learned), imputed_of(learned)

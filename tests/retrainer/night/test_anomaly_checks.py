@@ -10,6 +10,7 @@ from leap.predictor.features.history import SECONDS_PER_DAY
 from leap.retrainer.dataset.feature_table import log_target
 from leap.retrainer.dataset.partitions import day_number
 from leap.retrainer.night.anomaly_checks import window_anomalies
+from leap.streams.simulator.events import attempt_columns
 from leap.streams.simulator.fleet import Fleet, FleetConfig
 
 LAST = date(2026, 3, 10)
@@ -81,7 +82,7 @@ def test_the_first_days_of_a_fleet_are_not_doubted() -> None:
 
 def test_no_day_of_the_simulated_fleet_is_doubted() -> None:
     fleet = Fleet(FleetConfig(days=20, attempts_per_day=400))
-    rows = pd.concat([pd.DataFrame(fleet.day(day).attempts()) for day in range(20)], ignore_index=True)
+    rows = pd.concat([pd.DataFrame(attempt_columns(fleet.day(day))) for day in range(20)], ignore_index=True)
     for day in range(4, 20):
         last = fleet.config.start + timedelta(days=day)
         known = rows[rows["finished_at"] < (day_number(last) + 1) * SECONDS_PER_DAY]

@@ -29,7 +29,7 @@ def written(folder: Path, **changes: object) -> Path:
     return path
 
 
-def test_minimal_mapping_is_taken(tmp_path: Path) -> None:
+def test_minimal_mapping_is_accepted(tmp_path: Path) -> None:
     mapping = load_mapping(written(tmp_path))
     assert mapping.config["accelerators_per_trainer"] == 8
     assert mapping.time_format == "iso"
@@ -68,13 +68,13 @@ def test_error_names_file_and_problem(tmp_path: Path, changes: dict[str, object]
     assert problem in str(caught.value)
 
 
-def test_mapping_of_the_manual_is_valid(tmp_path: Path) -> None:
+def test_documented_mapping_is_valid(tmp_path: Path) -> None:
     manual = (Path(__file__).parents[3] / "docs/backfill.md").read_text()
     (tmp_path / "map.yaml").write_text(manual.split("```yaml\n")[1].split("```")[0])
     assert load_mapping(tmp_path / "map.yaml").time_format == "%Y-%m-%d %H:%M:%S"
 
 
-def test_file_that_is_no_mapping(tmp_path: Path) -> None:
+def test_invalid_mapping_file_raises_mapping_error(tmp_path: Path) -> None:
     with pytest.raises(MappingError, match="mlperf, sia"):
         load_mapping("mlpref")
     (tmp_path / "map.yaml").write_bytes(b"\xff\xfe\x00")
@@ -95,7 +95,7 @@ def test_file_that_is_no_mapping(tmp_path: Path) -> None:
         ("1.5", 1.5),
     ],
 )
-def test_expression_is_arithmetic(text: str, value: float) -> None:
+def test_expression_evaluates_arithmetic(text: str, value: float) -> None:
     assert Expression(text).evaluate({"a": 3.0, "b": 5.0}) == pytest.approx(value)
 
 
@@ -114,13 +114,13 @@ def test_expression_result_must_be_finite(text: str) -> None:
     ["a.b", "a[0]", "f(a)", "min(a)", "a if b else c", "'x'", "True", "a ** 2", "a // 2", "not a", "lambda: 0", "",
      "a; b", "[a]", "min(a, b, key=c)", "a" + "+a" * 1000, "-(" * 60 + "a" + ")" * 60, "-" * 900 + "a", "\0"],
 )  # fmt: skip
-def test_anything_but_arithmetic_is_refused(text: str) -> None:
+def test_expression_other_than_arithmetic_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="expression"):
         Expression(text)
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_arithmetic_or_a_value_error(text: str) -> None:
+def test_arbitrary_expression_parses_or_raises_value_error(text: str) -> None:
     try:
         expression = Expression(text)
     except ValueError:

@@ -40,14 +40,14 @@ def edit(path: Path, change: Callable[[str], str]) -> None:
     path.write_text(after, encoding="utf-8")
 
 
-def test_what_is_committed_is_in_order(root: Path) -> None:
+def test_check_finds_no_problem_in_the_repository(root: Path) -> None:
     assert check(ROOT) == check(root) == []
 
 
 @pytest.mark.parametrize("name", ["schemas/asyncapi.yaml", "docs/events.md", SCHEMA])
 def test_a_stale_or_missing_file_is_named_with_the_command(root: Path, name: str) -> None:
     edit(root / name, lambda text: text.replace("attempt", "Attempt", 1))
-    assert f"{name}: is not what the structs and declarations say; run `leap schemas export`" in "\n".join(check(root))
+    assert f"{name}: is out of date; run `leap schemas export`" in "\n".join(check(root))
     (root / name).unlink()
     assert check(root) == [f"{name}: is missing; run `leap schemas export` and commit the result"]
 
@@ -55,15 +55,15 @@ def test_a_stale_or_missing_file_is_named_with_the_command(root: Path, name: str
 def test_a_misspelt_keyword_in_a_committed_schema_is_found(root: Path) -> None:
     edit(root / SCHEMA, lambda text: text.replace("maxLength", "maxLenght"))
     problems = "\n".join(check(root))
-    assert f"{SCHEMA}: $.attempt_id: keyword 'maxLenght' is not understood" in problems
-    assert f"{SCHEMA}: is not what the structs" in problems
+    assert f"{SCHEMA}: $.attempt_id: keyword 'maxLenght' is not supported" in problems
+    assert f"{SCHEMA}: is out of date" in problems
 
 
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("schemas/json/job-allocated.v2.json", "no declaration asks for it"),
-        ("schemas/json/job-alocated.v1.json", "no declaration asks for it"),
+        ("schemas/json/job-allocated.v2.json", "belongs to no declaration"),
+        ("schemas/json/job-alocated.v1.json", "belongs to no declaration"),
         ("schemas/topics/job-started.yml", "is not read; name it <topic>.yaml"),
         ("schemas/examples/job-allocated/v2/full.json", "belongs to no topic and version"),
         ("schemas/examples/job-alocated/v1/full.json", "belongs to no topic and version"),
@@ -74,37 +74,37 @@ def test_a_misspelt_keyword_in_a_committed_schema_is_found(root: Path) -> None:
 def test_a_file_that_nothing_reads_is_found(root: Path, name: str, problem: str) -> None:
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(root / SCHEMA, root / name)
-    (found,) = check(root)
-    assert found.startswith(f"{name}: {problem}")
+    (line,) = check(root)
+    assert line.startswith(f"{name}: {problem}")
 
 
-def test_too_few_examples(root: Path) -> None:
+def test_check_requires_two_examples(root: Path) -> None:
     (root / EXAMPLE).unlink()
-    (found,) = check(root)
-    assert found.startswith("schemas/examples/job-allocated/v1: 1 examples; write at least 2")
+    (problem,) = check(root)
+    assert problem.startswith("schemas/examples/job-allocated/v1: 1 examples; write at least 2")
 
 
-def test_an_example_that_the_door_refuses(root: Path) -> None:
+def test_check_reports_an_invalid_example(root: Path) -> None:
     edit(root / EXAMPLE, lambda text: text.replace('"hosts": 8', '"hosts": 0'))
     assert check(root) == [f"{EXAMPLE}: Expected `int` >= 1 - at `$.hosts`; correct the example"]
 
 
 def test_a_wrong_declaration_is_reported_not_raised(root: Path) -> None:
     edit(root / DECLARATION, lambda text: text.replace("partitions:", "partition:"))
-    (found,) = check(root)
-    assert DECLARATION in found and "unknown field `partition`" in found
+    (problem,) = check(root)
+    assert DECLARATION in problem and "unknown field `partition`" in problem
 
 
 def test_a_changed_declaration_makes_the_documents_stale(root: Path) -> None:
     edit(root / DECLARATION, lambda text: text.replace("retention_days: 35", "retention_days: 36"))
-    assert {each.split(":")[0] for each in check(root)} == {"schemas/asyncapi.yaml", "docs/events.md"}
+    assert {line.split(":")[0] for line in check(root)} == {"schemas/asyncapi.yaml", "docs/events.md"}
 
 
-def test_an_event_without_a_topic(root: Path) -> None:
+def test_check_reports_an_event_without_a_topic(root: Path) -> None:
     (root / DECLARATION).unlink()
     problems = "\n".join(check(root))
     assert "no topic carries JobAllocated" in problems
-    assert f"{SCHEMA}: no declaration asks for it" in problems
+    assert f"{SCHEMA}: belongs to no declaration" in problems
     assert f"{EXAMPLE}: belongs to no topic and version" in problems
 
 
@@ -149,17 +149,17 @@ def published(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ({"zone": (Name,)}, "$.zone: is required now"),
         ({"allocated_at": (Time | None,)}, "$.allocated_at: is required now"),
-        ({"kind": ()}, "$.kind: is gone"),
-        ({"kind": (), "type": (Literal["spot", "reserved"], "spot")}, "$.kind: is gone"),
+        ({"kind": ()}, "$.kind: is missing"),
+        ({"kind": (), "type": (Literal["spot", "reserved"], "spot")}, "$.kind: is missing"),
         ({"hosts": (Annotated[int, Meta(ge=1, le=99)],)}, "$.hosts: maximum is narrower, 99 instead of 100"),
         ({"hosts": (Annotated[int, Meta(ge=2, le=100)],)}, "$.hosts: minimum is narrower, 2 instead of 1"),
-        ({"hosts": (Annotated[str, Meta(max_length=3)],)}, "$.hosts: integer is no longer taken"),
+        ({"hosts": (Annotated[str, Meta(max_length=3)],)}, "$.hosts: integer is no longer accepted"),
         ({"attempt_id": (Annotated[str, Meta(min_length=1, max_length=99)],)}, "$.attempt_id: maxLength"),
         ({"attempt_id": (Annotated[str, Meta(pattern="^a")],)}, "$.attempt_id: pattern is narrower"),
-        ({"kind": (Literal["spot"], "spot")}, "$.kind: ['reserved'] are no longer taken"),
+        ({"kind": (Literal["spot"], "spot")}, "$.kind: ['reserved'] are no longer accepted"),
         ({"kind": (Literal["spot", "reserved"], "reserved")}, "$.kind: messages without it would read 'reserved'"),
-        ({"allocated_at": (Time,)}, "$.allocated_at: null is no longer taken"),
-        ({"allocated_at": (int | None, None)}, "$.allocated_at: string is no longer taken"),
+        ({"allocated_at": (Time,)}, "$.allocated_at: null is no longer accepted"),
+        ({"allocated_at": (int | None, None)}, "$.allocated_at: string is no longer accepted"),
     ],
 )
 def test_a_breaking_change_is_found_and_not_exported(
@@ -168,13 +168,13 @@ def test_a_breaking_change_is_found_and_not_exported(
     baseline = on_disk(published)
     publish(monkeypatch, changes)
     for problems in (check(published), check(published, baseline)):
-        (found,) = [each for each in problems if problem in each]
-        assert found.startswith(f"{SCHEMA}: ") and "make it a new version" in found
+        (reported,) = [line for line in problems if problem in line]
+        assert reported.startswith(f"{SCHEMA}: ") and "make it a new version" in reported
     with pytest.raises(BreakingChange, match=re.escape(problem)):
         export(published)
     export(published, baseline={})  # whoever writes the file by other means is found by the earlier commit
-    assert not [each for each in check(published) if problem in each]
-    assert [each for each in check(published, baseline) if problem in each]
+    assert not [line for line in check(published) if problem in line]
+    assert [line for line in check(published, baseline) if problem in line]
 
 
 @pytest.mark.parametrize(
@@ -189,12 +189,12 @@ def test_a_breaking_change_is_found_and_not_exported(
         {"kind": (str, "spot")},
     ],
 )
-def test_a_widening_is_only_stale(
+def test_compatible_change_only_needs_an_export(
     published: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, tuple[Any, ...]]
 ) -> None:
     baseline = on_disk(published)
     publish(monkeypatch, changes)
-    assert all("run `leap schemas export`" in each for each in check(published))
+    assert all("run `leap schemas export`" in line for line in check(published))
     export(published)
     assert check(published) == check(published, baseline) == []
 
@@ -220,8 +220,8 @@ def test_a_breaking_change_is_a_new_version(second: Path) -> None:
 
 def test_struct_and_declaration_have_one_version(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(monkeypatch, NEWER, version=2)
-    (found,) = check(published)
-    assert "version 1, but JobAllocated is 2; correct the declaration" in found
+    (problem,) = check(published)
+    assert "version 1, but JobAllocated is 2; correct the declaration" in problem
 
 
 def test_a_new_version_needs_its_own_schema_and_examples(second: Path) -> None:
@@ -232,14 +232,14 @@ def test_a_new_version_needs_its_own_schema_and_examples(second: Path) -> None:
     assert other.startswith("schemas/examples/job-allocated/v2: 0 examples")
 
 
-def test_an_earlier_version_stays_and_stays_as_it_was(second: Path) -> None:
+def test_earlier_schema_version_must_not_change_or_vanish(second: Path) -> None:
     baseline = on_disk(second)
     edit(second / SCHEMA, lambda text: text.replace("100", "101"))
     assert check(second, baseline) == [f"{SCHEMA}: an earlier version never changes; restore it"]
     (second / SCHEMA).unlink()
     gone, published = check(second, baseline)
-    assert gone.startswith(f"{SCHEMA}: is missing, versions run from 1 to the declared one")
-    assert published.startswith(f"{SCHEMA}: was published and is gone")
+    assert gone.startswith(f"{SCHEMA}: is missing; versions run from 1 to the declared one")
+    assert published.startswith(f"{SCHEMA}: was published and is deleted")
 
 
 def test_a_topic_that_was_published_does_not_vanish(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,4 +251,6 @@ def test_a_topic_that_was_published_does_not_vanish(root: Path, monkeypatch: pyt
     load_topics.cache_clear()
     export(root)
     assert check(root) == []
-    assert check(root, baseline) == [f"{SCHEMA}: was published and is gone; its messages may still be read: restore it"]
+    assert check(root, baseline) == [
+        f"{SCHEMA}: was published and is deleted; its messages may still be read: restore it"
+    ]

@@ -38,12 +38,14 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_check_passes_on_what_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_command_passes_on_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "committed", lambda root, revision: on_disk())
     result = run("check")
     assert (result.exit_code, result.stderr) == (0, "")
     count = len(load_topics())
-    expected = f"{count} topics: schemas, documents and examples are current; {count} schemas at HEAD unbroken\n"
+    expected = (
+        f"{count} topics: schemas, documents and examples are up to date; compatible with {count} schemas at HEAD\n"
+    )
     assert result.stdout == expected
 
 
@@ -56,7 +58,7 @@ def test_check_prints_every_problem_with_its_remedy_and_fails(monkeypatch: pytes
 
 def test_check_says_when_there_is_no_earlier_commit_to_compare_with(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "committed", lambda root, revision: None)
-    assert "no git history here" in run("check").stdout
+    assert "no git repository to compare with" in run("check").stdout
 
 
 def test_the_baseline_is_what_a_revision_holds(repository: Path) -> None:
@@ -68,9 +70,7 @@ def test_the_baseline_is_what_a_revision_holds(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "export"])
-def test_a_comparison_that_was_asked_for_is_never_skipped(
-    repository: Path, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_revision_is_an_error(repository: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "ROOT", repository)
     result = run(command, "--against", "release-9")
     assert result.exit_code == 1
@@ -86,15 +86,15 @@ def test_a_tree_without_git_has_no_baseline(tmp_path: Path) -> None:
 
 def test_export_refuses_a_breaking_change_and_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     def export(baseline: object) -> list[str]:
-        raise BreakingChange("schemas/json/a.v1.json: $.b: is gone")
+        raise BreakingChange("schemas/json/a.v1.json: $.b: is missing")
 
     monkeypatch.setattr(cli, "export", export)
     result = run("export")
     assert result.exit_code == 1
-    assert result.stderr.startswith("schemas/json/a.v1.json: $.b: is gone\nundo it, or make it a new version")
+    assert result.stderr.startswith("schemas/json/a.v1.json: $.b: is missing\nundo it, or make it a new version")
 
 
-def test_show() -> None:
+def test_show_prints_declaration_and_schema() -> None:
     result = run("show", "job-allocated")
     declaration, schema = result.stdout.split("\n\n", 1)
     assert "partitions: 12" in declaration
@@ -102,28 +102,28 @@ def test_show() -> None:
 
 
 @pytest.mark.parametrize("command", [("show",), ("validate",)])
-def test_an_unknown_topic_is_answered_with_those_there_are(command: tuple[str], tmp_path: Path) -> None:
+def test_unknown_topic_lists_the_known_ones(command: tuple[str], tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").touch()
     result = run(*command, "job-alocated", *([str(tmp_path / "a.jsonl")] if command == ("validate",) else []))
     assert result.exit_code == 1
-    assert "no topic 'job-alocated'; there are artifact-published, dead-letter, job-allocated" in result.stderr
+    assert "no topic 'job-alocated'; available: artifact-published, dead-letter, job-allocated" in result.stderr
 
 
-def test_validate_lists_every_line_that_the_door_refuses(tmp_path: Path) -> None:
+def test_validate_lists_every_invalid_line(tmp_path: Path) -> None:
     good = json.dumps(example("job-allocated"))
     bad = json.dumps(example("job-allocated") | {"hosts": 0})
     path = tmp_path / "events.jsonl"
     path.write_text("\n".join([good, "", bad, good, "{", ""]))
     result = run("validate", "job-allocated", str(path))
-    assert (result.exit_code, result.stdout) == (1, "2 valid, 2 not\n")
+    assert (result.exit_code, result.stdout) == (1, "2 valid, 2 invalid\n")
     first, second = result.stderr.splitlines()
     assert first == f"{path}:3: Expected `int` >= 1 - at `$.hosts`"
     assert second.startswith(f"{path}:5: ")
 
 
-def test_validate_takes_a_file_of_one_event_and_standard_input(tmp_path: Path) -> None:
+def test_validate_reads_a_json_file_and_standard_input(tmp_path: Path) -> None:
     path = tmp_path / "event.json"
     path.write_text(json.dumps(example("job-allocated"), indent=2))
-    assert run("validate", "job-allocated", str(path)).stdout == "1 valid, 0 not\n"
+    assert run("validate", "job-allocated", str(path)).stdout == "1 valid, 0 invalid\n"
     line = json.dumps(example("job-allocated")) + "\r\n"
-    assert run("validate", "job-allocated", "-", text=line * 3).stdout == "3 valid, 0 not\n"
+    assert run("validate", "job-allocated", "-", text=line * 3).stdout == "3 valid, 0 invalid\n"

@@ -32,15 +32,15 @@ def test_a_schema_is_valid_complete_in_itself_and_lets_unknown_fields_pass(topic
 
 
 @pytest.mark.parametrize("topic", TOPICS.values(), ids=list(TOPICS))
-def test_every_field_says_what_it_means(topic: Any) -> None:
+def test_every_field_has_a_description(topic: Any) -> None:
     schema = event_schema(topic.event_type)
     for name, struct in {topic.event: schema, **schema.get("$defs", {})}.items():
         assert struct["description"].endswith(".") and "---" not in struct["description"]
-        silent = [field for field, each in struct["properties"].items() if not each.get("description")]
+        silent = [field for field, schema in struct["properties"].items() if not schema.get("description")]
         assert not silent or name == "Hardware", (name, silent)
 
 
-def test_meanings_are_read_from_the_docstring() -> None:
+def test_descriptions_are_read_from_the_docstring() -> None:
     class Sampled(Event, frozen=True, kw_only=True):
         """Two ``samples``
         of :class:`leap.schemas.events.Event`.
@@ -65,21 +65,23 @@ def test_meanings_are_read_from_the_docstring() -> None:
 
     schema = event_schema(Sampled)
     assert schema["description"] == "Two `samples` of `leap.schemas.events.Event`."
-    meanings = {name: field["description"] for name, field in schema["properties"].items()}
-    assert (meanings["first"], meanings["second"], meanings["third"]) == ("Over two lines.",) * 2 + ("The `last`.",)
-    assert meanings["unknown"].startswith("Fields that a newer producer sent")
+    descriptions = {name: field["description"] for name, field in schema["properties"].items()}
+    assert (descriptions["first"], descriptions["second"], descriptions["third"]) == ("Over two lines.",) * 2 + (
+        "The `last`.",
+    )
+    assert descriptions["unknown"].startswith("Fields of a newer producer")
 
 
-def test_the_asyncapi_document_says_who_does_what_with_which_topic() -> None:
+def test_asyncapi_has_an_operation_per_producer_and_consumer() -> None:
     document = yaml.safe_load(FILES["schemas/asyncapi.yaml"])
     assert document["asyncapi"] == "3.0.0"
     assert document.keys() == {"asyncapi", "info", "defaultContentType", "channels", "operations"}  # no servers
     assert "://" not in FILES["schemas/asyncapi.yaml"]
     assert document["channels"].keys() == TOPICS.keys()
     done = {
-        (each["title"].split(f" {verb} ")[0], each["action"], each["channel"]["$ref"])
-        for each in document["operations"].values()
-        for verb in [{"send": "writes", "receive": "reads"}[each["action"]]]
+        (operation["title"].split(f" {verb} ")[0], operation["action"], operation["channel"]["$ref"])
+        for operation in document["operations"].values()
+        for verb in [{"send": "writes", "receive": "reads"}[operation["action"]]]
     }
     assert done == {
         (who, action, f"#/channels/{topic.name}")
@@ -106,16 +108,16 @@ def test_the_asyncapi_document_carries_key_settings_and_schema_of_each_topic() -
         assert json.loads(path.read_text(encoding="utf-8"))["title"] == topic.event
 
 
-def test_every_reference_of_the_asyncapi_document_leads_somewhere() -> None:
+def test_asyncapi_references_resolve() -> None:
     document = yaml.safe_load(FILES["schemas/asyncapi.yaml"])
     for operation in document["operations"].values():
         for reference in (operation["channel"], *operation["messages"]):
-            place = document
+            node = document
             for step in reference["$ref"].removeprefix("#/").split("/"):
-                place = place[step]
+                node = node[step]
 
 
-def test_the_page_has_a_row_for_every_field_and_its_links_lead_somewhere() -> None:
+def test_events_page_has_every_field_and_valid_links() -> None:
     page = FILES["docs/events.md"]
     sections = {part.split("\n")[0]: part for part in page.split("\n## ")[1:]}
     for topic in TOPICS.values():
@@ -125,11 +127,11 @@ def test_the_page_has_a_row_for_every_field_and_its_links_lead_somewhere() -> No
                 assert f"\n| `{field}`" in sections[name]
     links = {part.split(")")[0] for part in page.split("](#")[1:]}
     assert links <= {name.lower() for name in sections}
-    assert "| `accelerators_per_trainer` *required* | integer | 1 to 10000000 | Accelerators of each host. |" in page
+    assert "| `accelerators_per_trainer` *required* | integer | 1 to 10000000 | Accelerators per host. |" in page
     assert "| `batch_size` | number or null | above 0, at most 1e+30 |" in page
 
 
-def test_only_what_differs_is_written(tmp_path: Path) -> None:
+def test_export_writes_only_changed_files(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "schemas/topics", tmp_path / "schemas/topics")
     assert sorted(export(tmp_path)) == sorted(FILES)
     assert export(tmp_path) == []
@@ -160,6 +162,6 @@ def test_a_breaking_change_is_not_written(tmp_path: Path, monkeypatch: pytest.Mo
     assert "schemas/json/job-allocated.v1.json" in export(tmp_path, baseline={})
 
 
-def test_a_baseline_that_cannot_be_read_is_a_problem_and_not_a_pass() -> None:
+def test_unreadable_baseline_is_reported() -> None:
     (problem,) = find_breaks(FILES, {"schemas/json/dead-letter.v1.json": "<<<<<<< HEAD"})
-    assert problem.startswith("schemas/json/dead-letter.v1.json: what it was is not JSON")
+    assert problem.startswith("schemas/json/dead-letter.v1.json: the earlier schema is not JSON")

@@ -51,20 +51,20 @@ def mapped(**changes: object) -> Job | BadRow | None:
 
 
 def job(**changes: object) -> Job:
-    found = mapped(**changes)
-    assert isinstance(found, tuple), found
-    return found
+    result = mapped(**changes)
+    assert isinstance(result, tuple), result
+    return result
 
 
 def bad(**changes: object) -> BadRow:
-    found = mapped(**changes)
-    assert isinstance(found, BadRow), found
-    return found
+    result = mapped(**changes)
+    assert isinstance(result, BadRow), result
+    return result
 
 
-def arrives(one: Job) -> bool:
+def arrives(job: Job) -> bool:
     """Whether a worker decodes exactly what was made."""
-    submitted, allocated, completed = one
+    submitted, allocated, completed = job
     return (
         decode(encode(submitted), JobSubmitted) == submitted
         and decode(encode(allocated), JobAllocated) == allocated
@@ -72,7 +72,7 @@ def arrives(one: Job) -> bool:
     )
 
 
-def test_row_becomes_the_three_events_of_an_attempt() -> None:
+def test_row_maps_to_submission_allocation_and_completion() -> None:
     submitted, allocated, completed = job()
     start = datetime(2024, 3, 1, 8, tzinfo=UTC)
     assert (submitted.attempt_id, submitted.job_name, submitted.model_type) == (
@@ -93,11 +93,11 @@ def test_row_becomes_the_three_events_of_an_attempt() -> None:
     assert completed.status == "Done"  # `values` maps texts as they are written
 
 
-def test_what_is_made_is_what_a_worker_takes() -> None:
+def test_mapped_events_pass_the_workers_validation() -> None:
     assert arrives(job())
 
 
-def test_missing_values_take_the_default_or_are_left_out() -> None:
+def test_missing_values_use_the_default_or_are_omitted() -> None:
     submitted, _, completed = job(nodes="", recompute=None, queue="NaN", state="FAILED")
     assert submitted.config.num_trainers == 1
     assert submitted.config.batch_size == 1024
@@ -107,7 +107,7 @@ def test_missing_values_take_the_default_or_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"state": "running"}, {"state": ""}, {"rate": ""}, {"rate": float("nan")}])
-def test_rows_that_do_not_meet_the_conditions_are_left_out(changes: Row) -> None:
+def test_rows_that_fail_the_conditions_are_skipped(changes: Row) -> None:
     assert mapped(**changes) is None
 
 
@@ -115,7 +115,7 @@ def test_rows_that_do_not_meet_the_conditions_are_left_out(changes: Row) -> None
     ("changes", "field", "value", "problem"),
     [
         ({"start": "yesterday"}, "submitted_at", "yesterday", "time_format: iso"),
-        ({"start": ""}, "submitted_at", "", "missing; give it a default"),
+        ({"start": ""}, "submitted_at", "", "missing; add a default"),
         ({"minutes": "long"}, "run_seconds", "long", "not a number"),
         ({"minutes": "inf"}, "run_seconds", "inf", "not finite"),
         ({"minutes": "1e300"}, "run_seconds", "6e+301", ""),
@@ -129,20 +129,20 @@ def test_rows_that_do_not_meet_the_conditions_are_left_out(changes: Row) -> None
         ({"job": None}, "attempt_id", "", "missing"),
     ],
 )
-def test_bad_row_says_where_what_and_what_to_do(changes: Row, field: str, value: str, problem: str) -> None:
-    found = bad(**changes)
-    assert (found.row, found.field, found.value) == (7, field, value)
-    assert problem in found.problem
-    assert str(found).startswith(f"row 7: {field}: ")
+def test_bad_row_names_row_field_problem_and_remedy(changes: Row, field: str, value: str, problem: str) -> None:
+    result = bad(**changes)
+    assert (result.row, result.field, result.value) == (7, field, value)
+    assert problem in result.problem
+    assert str(result).startswith(f"row 7: {field}: ")
 
 
 @given(st.dictionaries(st.sampled_from(sorted(ROW)), st.one_of(st.text(), st.floats(), st.integers(), st.none())))
-def test_any_row_is_events_left_out_or_explained(changes: Row) -> None:
-    found = mapped(**changes)
-    if isinstance(found, BadRow):
-        assert found.problem
-    elif found is not None:
-        assert arrives(found)
+def test_arbitrary_row_gives_events_none_or_a_bad_row(changes: Row) -> None:
+    result = mapped(**changes)
+    if isinstance(result, BadRow):
+        assert result.problem
+    elif result is not None:
+        assert arrives(result)
 
 
 @pytest.mark.parametrize(
@@ -156,18 +156,18 @@ def test_any_row_is_events_left_out_or_explained(changes: Row) -> None:
         ("%d/%m/%Y %H:%M", "01/03/2024 08:00"),
     ],
 )
-def test_times_are_read_as_declared(time_format: str, value: object) -> None:
+def test_times_are_parsed_with_the_declared_format(time_format: str, value: object) -> None:
     mapping = Mapping(
         attempt_id="job", job_name="name", model_type="name", hardware_type="gpu", submitted_at="start",
         finished_at="start", config={"num_trainers": 1, "accelerators_per_trainer": 1},
         measurements={"throughput": "rate"}, time_format=time_format,
     )  # fmt: skip
-    found = RowMapper(mapping, ROW).job(1, {**ROW, "start": value})
-    assert isinstance(found, tuple)
-    assert found[0].submitted_at == found[2].finished_at == datetime(2024, 3, 1, 8, tzinfo=UTC)
+    result = RowMapper(mapping, ROW).job(1, {**ROW, "start": value})
+    assert isinstance(result, tuple)
+    assert result[0].submitted_at == result[2].finished_at == datetime(2024, 3, 1, 8, tzinfo=UTC)
 
 
-def test_column_that_the_table_lacks_is_named() -> None:
+def test_mapping_error_names_the_missing_column() -> None:
     with pytest.raises(MappingError, match=r"config.batch_size: the table has no column 'batch'; it has cluster"):
         RowMapper(MAPPING, ROW.keys() - {"batch"})
     with pytest.raises(MappingError, match="keep: the table has no column 'state'"):
@@ -189,34 +189,34 @@ def test_csv_and_parquet_give_the_same_events(tmp_path: Path, delimiter: str) ->
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
-def test_times_of_nanoseconds_as_pandas_writes_them(tmp_path: Path, zone: str | None) -> None:
+def test_parquet_timestamps_with_nanoseconds_are_read(tmp_path: Path, zone: str | None) -> None:
     times = pd.to_datetime(["2024-03-01T10:00:00.123456789"]).tz_localize(zone)
     pd.DataFrame([ROW]).assign(start=times).to_parquet(tmp_path / "jobs.parquet")
-    [found] = read_table(tmp_path / "jobs.parquet", MAPPING).jobs
-    at = datetime(2024, 3, 1, 9 if zone == "Europe/Berlin" else 10, 0, 0, 123456, UTC)
-    assert type(found[0].submitted_at) is datetime and found[0].submitted_at == at
-    assert arrives(found)
+    [result] = read_table(tmp_path / "jobs.parquet", MAPPING).jobs
+    expected = datetime(2024, 3, 1, 9 if zone == "Europe/Berlin" else 10, 0, 0, 123456, UTC)
+    assert type(result[0].submitted_at) is datetime and result[0].submitted_at == expected
+    assert arrives(result)
 
 
 @pytest.mark.parametrize("name", ["job.id", "job[0]", "0", "job id"])
-def test_a_template_takes_a_column_of_any_name(name: str) -> None:
+def test_template_accepts_column_names_with_dots(name: str) -> None:
     mapping = msgspec.structs.replace(MAPPING, attempt_id=Source(template="{{{" + name + "}-{cluster}"))
-    found = RowMapper(mapping, {**ROW, name: 1}).job(1, {**ROW, name: 17.0})
-    assert isinstance(found, tuple), found
-    assert found[0].attempt_id == "{17-east"
+    result = RowMapper(mapping, {**ROW, name: 1}).job(1, {**ROW, name: 17.0})
+    assert isinstance(result, tuple), result
+    assert result[0].attempt_id == "{17-east"
 
 
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
         ("jobs.csv", b"", "empty"),
-        ("jobs.csv", b"a,b,a\n", "two columns"),
+        ("jobs.csv", b"a,b,a\n", "duplicate column names"),
         ("jobs.csv", b"a,b\n\xff\xfe,1\n", "(?i)utf-8"),
         ("jobs.csv", b"a,b\n" + b"x" * 1_100_000, "field larger"),
         ("jobs.parquet", b"a,b\n", "not Parquet"),
     ],
 )
-def test_file_that_is_no_table(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+def test_invalid_table_file_raises_table_error(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(TableError, match=problem):
         list(table_rows(tmp_path / name))
@@ -224,7 +224,7 @@ def test_file_that_is_no_table(tmp_path: Path, name: str, content: bytes, proble
         table_columns(tmp_path / "nowhere.csv")
 
 
-def test_short_row_lacks_its_last_columns(tmp_path: Path) -> None:
+def test_missing_trailing_fields_are_none(tmp_path: Path) -> None:
     (tmp_path / "jobs.csv").write_text("a,b\n1\n2,3,4\n")
     (_, first), (_, second) = table_rows(tmp_path / "jobs.csv")
     assert first == {"a": "1", "b": None}
@@ -232,15 +232,15 @@ def test_short_row_lacks_its_last_columns(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), max_size=30))
-def test_events_stand_in_time_order_and_each_job_in_its_own(times: list[tuple[int, int]]) -> None:
+def test_events_are_sorted_by_time_and_stable_within_a_job(times: list[tuple[int, int]]) -> None:
     jobs = [job(job=n, start=f"2024-03-01T0{start}:00:00Z", minutes=60 * run) for n, (start, run) in enumerate(times)]
     events = in_time_order(jobs)
-    assert [event_time(event) for event in events] == sorted(event_time(event) for one in jobs for event in one)
-    for one in jobs:
-        assert [event for event in events if event in one] == list(one)
+    assert [event_time(event) for event in events] == sorted(event_time(event) for row in jobs for event in row)
+    for row in jobs:
+        assert [event for event in events if event in row] == list(row)
 
 
-def test_mlperf_and_sia_tables_are_mapped_whole(shared_data: Path) -> None:
+def test_every_row_of_mlperf_and_sia_is_mapped(shared_data: Path) -> None:
     runs = read_table(shared_data / "mlperf-training/runs.csv", load_mapping("mlperf"))
     cells = read_table(shared_data / "sia-pollux/profiles.csv", load_mapping("sia"))
     assert len(runs.jobs) == 17_067  # what the table's README calls usable

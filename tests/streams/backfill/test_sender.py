@@ -11,7 +11,7 @@ from leap.schemas.backfill.mapping import load_mapping
 from leap.schemas.codec import decode
 from leap.schemas.events import JobCompleted, JobSubmitted
 from leap.schemas.topics import ALLOCATED, COMPLETED, SUBMITTED
-from leap.streams.backfill import sender as module
+from leap.streams.backfill import sender
 from leap.streams.backfill.row_mapper import in_time_order
 from leap.streams.backfill.sender import Interrupted, pace, read_table, send
 from leap.streams.joining.attempt import event_time
@@ -58,18 +58,23 @@ def run(table: Path, *options: str, environment: dict[str, str] | None = None) -
     return done.exit_code, done.stdout, done.stderr
 
 
-def test_table_is_read_whole(table: Path) -> None:
-    found = read_table(table / "jobs.csv", load_mapping(table / "map.yaml"))
-    assert (found.rows, found.left_out, len(found.jobs), [bad.row for bad in found.bad]) == (23, 1, 20, [21, 22])
+def test_read_table_counts_rows_skipped_and_bad(table: Path) -> None:
+    contents = read_table(table / "jobs.csv", load_mapping(table / "map.yaml"))
+    assert (contents.rows, contents.left_out, len(contents.jobs), [bad.row for bad in contents.bad]) == (
+        23,
+        1,
+        20,
+        [21, 22],
+    )
 
 
-def test_all_events_arrive_in_time_order_and_are_kept(topics: Settings, table: Path) -> None:
+def test_backfill_delivers_all_events_in_time_order(topics: Settings, table: Path) -> None:
     code, out, err = run(table, "--json", environment=topics.to_environment())
     assert code == 0, err
     count = msgspec.json.decode(out)
     count.pop("seconds")
     assert count == {"rows": 23, "left_out": 1, "bad": 2, "attempts": 20, "events_sent": 60}
-    assert "row 21: submitted_at: not a time" in err and "row 22: config.num_trainers" in err
+    assert "row 21: submitted_at: does not match" in err and "row 22: config.num_trainers" in err
     now = datetime.now(UTC).timestamp() * 1000
     for topic in (SUBMITTED, ALLOCATED, COMPLETED):
         messages = list(read_range(topics, topics.topic(topic), None, None))
@@ -82,24 +87,24 @@ def test_all_events_arrive_in_time_order_and_are_kept(topics: Settings, table: P
     assert all(times == sorted(times) for times in by_partition.values())
 
 
-def test_interrupted_run_goes_on_where_it_stopped(topics: Settings, table: Path) -> None:
+def test_interrupted_backfill_resumes_with_skip(topics: Settings, table: Path) -> None:
     events = events_of(table)
-    told: list[int] = []
-    send(topics, events[:25], lambda position, event: 0.0, told=told.append)
-    send(topics, events, lambda position, event: 0.0, skip=25, told=told.append)
-    assert told == [25, 35]
+    acknowledged: list[int] = []
+    send(topics, events[:25], lambda position, event: 0.0, on_sent=acknowledged.append)
+    send(topics, events, lambda position, event: 0.0, skip=25, on_sent=acknowledged.append)
+    assert acknowledged == [25, 35]
     for topic in (SUBMITTED, ALLOCATED, COMPLETED):
         assert len(list(read_range(topics, topics.topic(topic), None, None))) == 20
 
 
-def test_broker_that_takes_nothing_ends_the_run(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK", 10)
+def test_unavailable_broker_interrupts_the_backfill(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "CHUNK", 10)
     absent = {"LEAP_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "LEAP_KAFKA_MESSAGE_TIMEOUT_MS": "20"}
-    with pytest.raises(Interrupted, match="the first 0 events are there: go on with --skip 0"):
+    with pytest.raises(Interrupted, match="the first 0 events are delivered: resume with --skip 0"):
         send(Settings.from_environment(absent), events_of(table), lambda position, event: 0.0)
 
 
-def test_speeds(table: Path) -> None:
+def test_pace_for_max_rate_and_multiples_of_real_time(table: Path) -> None:
     events = events_of(table)
     assert {pace("max", events)(n, event) for n, event in enumerate(events)} == {0.0}
     assert [pace("20", events)(n, events[n]) for n in (0, 3, 30)] == [0.0, 0.05, 0.5]
@@ -108,24 +113,24 @@ def test_speeds(table: Path) -> None:
         (event_time(event) - START).total_seconds() / 3600 for event in events
     ]
     for wrong in ("", "x", "-1", "0x", "nan", "inf", "fast"):
-        with pytest.raises(ValueError, match="write max, attempts a second"):
+        with pytest.raises(ValueError, match="expected max, attempts per second"):
             pace(wrong, events)
 
 
-def test_events_are_sent_when_they_are_due(topics: Settings, table: Path) -> None:
+def test_events_are_sent_at_their_due_time(topics: Settings, table: Path) -> None:
     events = events_of(table)
     now = 100.0
     sent_at: list[tuple[int, float]] = []
 
     def sleep(seconds: float) -> None:
         nonlocal now
-        assert 0 < seconds <= module.SLEEP_S
+        assert 0 < seconds <= sender.SLEEP_S
         now += seconds
 
     def told(count: int) -> None:
         sent_at.append((count, now))
 
-    send(topics, events, pace("3600x", events), told=told, clock=lambda: now, sleep=sleep)
+    send(topics, events, pace("3600x", events), on_sent=told, clock=lambda: now, sleep=sleep)
     assert sum(count for count, _ in sent_at) == 60
     assert sent_at[0] == (2, 100.0)  # the first job's submission and allocation, before any waiting
     assert now == pytest.approx(100.0 + 20.5)  # 19 hours and the last job's 90 minutes, at an hour a second
@@ -135,17 +140,17 @@ def test_events_are_sent_when_they_are_due(topics: Settings, table: Path) -> Non
     ("options", "problem"),
     [
         (["--mapping", "nowhere.yaml"], "nowhere.yaml: No such file"),
-        (["--speed", "fast"], "write max, attempts a second"),
+        (["--speed", "fast"], "expected max, attempts per second"),
         (["--strict"], "nothing sent, because of --strict"),
     ],
 )
-def test_command_that_cannot_run_says_why(table: Path, options: list[str], problem: str) -> None:
+def test_backfill_command_reports_invalid_arguments(table: Path, options: list[str], problem: str) -> None:
     code, _, err = run(table, *options)
     assert code == 1
     assert problem in err
 
 
-def test_missing_topics_are_named(settings: Settings, table: Path) -> None:
+def test_backfill_command_names_missing_topics(settings: Settings, table: Path) -> None:
     code, _, err = run(table, environment=settings.to_environment())
     assert code == 1
     assert settings.topic(SUBMITTED) in err
@@ -163,7 +168,7 @@ def test_dry_run_checks_limit_and_writes_rejects(table: Path) -> None:
     ]
 
 
-def test_nothing_to_send_is_a_failure(table: Path) -> None:
+def test_backfill_of_an_empty_table_fails(table: Path) -> None:
     code, _, err = run(table, "--dry-run", "--skip", "61")
     assert (code, "--skip 61" in err, "only 60 events" in err) == (1, True, True)
     (table / "jobs.csv").write_text((table / "jobs.csv").read_text().splitlines()[0])
@@ -171,7 +176,7 @@ def test_nothing_to_send_is_a_failure(table: Path) -> None:
     assert (code, "no rows below" in err) == (1, True)
 
 
-def test_hardware_types_that_the_catalog_does_not_have_are_named(table: Path) -> None:
+def test_backfill_names_hardware_types_missing_in_the_catalog(table: Path) -> None:
     jobs = table / "jobs.csv"
     assert "catalog" not in run(table, "--dry-run")[2]
     jobs.write_text(jobs.read_text().replace("bert-1,H200-NVL", "bert-1,Abacus"))

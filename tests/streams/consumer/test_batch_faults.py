@@ -9,8 +9,9 @@ from confluent_kafka import TopicPartition
 from prometheus_client import REGISTRY
 
 from leap.schemas.topics import COMPLETED
-from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.runtime import metrics
 from leap.streams.runtime.settings import Settings
 from tests.streams.consumer.test_batch_loop import send
@@ -37,7 +38,7 @@ run_worker(loop, settings)
 
 
 @pytest.mark.parametrize("client", ["producer", "consumer"])
-def test_a_client_that_has_ended_ends_the_worker(topics: Settings, client: str) -> None:
+def test_fatal_client_error_ends_the_worker(topics: Settings, client: str) -> None:
     """In a process of its own: the client would spin on in this one."""
     send(topics, 1)
     environment = topics.to_environment() | {"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
@@ -47,7 +48,7 @@ def test_a_client_that_has_ended_ends_the_worker(topics: Settings, client: str) 
     assert "KafkaException: KafkaError{code=_FATAL" in worker.stderr
 
 
-def test_a_worker_that_is_not_told_what_is_committed_ends_with_an_error(topics: Settings) -> None:
+def test_failed_lookup_of_committed_offsets_ends_the_worker(topics: Settings) -> None:
     environment = topics.to_environment() | {"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
     script = "import leap.streams.consumer.batch_loop; leap.streams.consumer.batch_loop.ANSWER_S = 0.0\n" + WORKER
     command = [sys.executable, "-c", script]
@@ -56,8 +57,10 @@ def test_a_worker_that_is_not_told_what_is_committed_ends_with_an_error(topics: 
     assert "committed offsets" in worker.stderr and "StuckError: w: its loop has ended" in worker.stderr
 
 
-def test_the_broker_is_asked_while_a_batch_waits(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leap.streams.consumer.partition_watcher.LOOK_EVERY_S", 0.0)
+def test_end_offsets_are_refreshed_while_a_batch_waits_for_retry(
+    topics: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leap.streams.consumer.partition_watcher.REFRESH_EVERY_S", 0.0)
     send(topics, 1)
     answered: list[float] = []
 
@@ -71,20 +74,20 @@ def test_the_broker_is_asked_while_a_batch_waits(topics: Settings, monkeypatch: 
     assert len(answered) == 3 and min(answered[1:]) > 0.0
 
 
-def test_a_batch_of_large_messages_has_few_of_them(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_size_is_capped_in_bytes(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leap.streams.consumer.batch_loop.BATCH_BYTES", 30)
-    monkeypatch.setattr("leap.streams.consumer.batch_loop.AT_ONCE", 1)
+    monkeypatch.setattr("leap.streams.consumer.batch_loop.POLL_SIZE", 1)
     producer = CheckedProducer(topics)
     for number in range(9):
         producer.produce(topics.topic(COMPLETED), b"%020d" % number, b"one partition")
     producer.flush()
     batches: list[list[Message]] = []
     BatchLoop(topics, "large", [topics.topic(COMPLETED)], batches.append).run(until_end=True)
-    assert [int(one.value or b"") for batch in batches for one in batch] == list(range(9))
+    assert [int(message.value or b"") for batch in batches for message in batch] == list(range(9))
     assert max(map(len, batches)) <= 2
 
 
-def test_a_message_whose_partition_goes_while_more_are_taken_is_forgotten() -> None:
+def test_messages_of_a_partition_revoked_during_poll_are_dropped() -> None:
     """Another worker has it now: to handle it too would be once too often, and to commit it would be to go back."""
 
     def message(partition: int) -> MagicMock:
@@ -100,10 +103,10 @@ def test_a_message_whose_partition_goes_while_more_are_taken_is_forgotten() -> N
         return [message(1)]
 
     loop = BatchLoop(Settings.from_environment({}), "w", ["t"], lambda batch: None)
-    loop._consumer, loop._lookout, loop._ids = MagicMock(), MagicMock(), {"t": "id"}
+    loop._consumer, loop._watcher, loop._ids = MagicMock(), MagicMock(), {"t": "id"}
     consumer = loop._consumer
     consumer.committed.side_effect = lambda asked, timeout: [TopicPartition(o.topic, o.partition, 100) for o in asked]
     consumer.poll.return_value, consumer.consume.side_effect = message(0), consume
     loop._on_assign(consumer, [TopicPartition("t", 0), TopicPartition("t", 1)])
-    assert [(one.partition, one.offset) for one in loop._take()] == [(1, 100)]
+    assert [(taken.partition, taken.offset) for taken in loop._take()] == [(1, 100)]
     assert loop._at_end == {("t", 1): False}

@@ -15,9 +15,10 @@ from prometheus_client import REGISTRY
 from leap.schemas.codec import decode
 from leap.schemas.events import DeadLetter
 from leap.schemas.topics import COMPLETED, DEAD_LETTERS, load_topics
-from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.consumer.dead_letters import DeadLetters
 from leap.streams.kafka.clients import CheckedProducer, DeliveryError, consumer_config
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.kafka.topic_admin import TopicError, ensure_topics, topic_ids
 from leap.streams.runtime import metrics
@@ -75,7 +76,7 @@ def running(loop: BatchLoop) -> Iterator[None]:
     assert not failures
 
 
-def test_commits_after_the_work(topics: Settings) -> None:
+def test_offsets_are_committed_after_handling(topics: Settings) -> None:
     send(topics, 100)
     seen: list[int] = []
     before: list[int] = []
@@ -91,7 +92,7 @@ def test_commits_after_the_work(topics: Settings) -> None:
     assert committed(topics, "w") == 100
 
 
-def test_failed_batch_comes_again_before_the_next(topics: Settings) -> None:
+def test_failed_batch_is_retried_before_the_next(topics: Settings) -> None:
     send(topics, 60)
     batches: list[list[int]] = []
     commits: list[int] = []
@@ -126,23 +127,23 @@ def test_dead_letters_are_flushed_before_the_commit(topics: Settings) -> None:
     send(topics, 10)
     outputs = Broken(topics)
     outputs.flushes = []
-    letters = DeadLetters(topics, outputs, "w")
+    dead_letters = DeadLetters(topics, outputs, "w")
 
     def handle(batch: list[Message]) -> None:
         for message in batch:
-            letters.add(message, "no good")
+            dead_letters.add(message, "no good")
 
     BatchLoop(topics, "w", [topics.topic(COMPLETED)], handle, outputs=outputs).run(until_end=True)
     assert outputs.flushes[:2] == [0, 0]
     assert committed(topics, "w") == 10
-    found = [decode(m.value, DeadLetter) for m in read_range(topics, topics.topic(DEAD_LETTERS))]
-    places = {(letter.partition, letter.offset): letter.value for letter in found}
+    letters = [decode(m.value, DeadLetter) for m in read_range(topics, topics.topic(DEAD_LETTERS))]
+    places = {(letter.partition, letter.offset): letter.value for letter in letters}
     sent = {(m.partition, m.offset): m.value for m in read_range(topics, topics.topic(COMPLETED))}
     assert places == sent
-    assert len(found) > len(sent)  # the first batch twice, and nothing lost
+    assert len(letters) > len(sent)  # the first batch twice, and nothing lost
 
 
-def test_second_worker_takes_its_share(topics: Settings) -> None:
+def test_second_worker_takes_half_of_the_partitions(topics: Settings) -> None:
     send(topics, 100)
     seen: dict[str, list[int]] = {"a": [], "b": []}
     topic = [topics.topic(COMPLETED)]
@@ -159,7 +160,7 @@ def test_second_worker_takes_its_share(topics: Settings) -> None:
     assert len(seen["a"]) + len(seen["b"]) >= sent
 
 
-def test_failing_worker_gives_up_what_moves_to_another(topics: Settings) -> None:
+def test_failing_worker_drops_messages_of_revoked_partitions(topics: Settings) -> None:
     send(topics, 200)
     broken = threading.Event()
     broken.set()
@@ -183,7 +184,7 @@ def test_failing_worker_gives_up_what_moves_to_another(topics: Settings) -> None
     assert committed(topics, "w") == 200
 
 
-def test_work_longer_than_the_poll_interval_is_done_again_and_no_crash(topics: Settings) -> None:
+def test_batch_longer_than_max_poll_interval_is_redelivered(topics: Settings) -> None:
     send(topics, 50)
     slow = Settings.from_environment(topics.to_environment() | {"LEAP_KAFKA_MAX_POLL_INTERVAL_MS": "1000"})
     seen: list[int] = []
@@ -219,10 +220,10 @@ BatchLoop(settings, "w", [settings.topic("job-completed")], handle, batch_size=4
 
 
 def places(output: str) -> list[Place]:
-    return [(place[0], place[1]) for line in output.splitlines() if (place := json.loads(line))]
+    return [(position[0], position[1]) for line in output.splitlines() if (position := json.loads(line))]
 
 
-def test_what_a_killed_worker_did_not_commit_comes_again(topics: Settings, tmp_path: Path) -> None:
+def test_uncommitted_batch_of_a_killed_worker_is_redelivered(topics: Settings, tmp_path: Path) -> None:
     send(topics, 100)
     environment = topics.to_environment() | {"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
     first = subprocess.Popen([sys.executable, "-c", WORKER, "hang"], env=environment, stdout=subprocess.PIPE, text=True)
@@ -238,17 +239,15 @@ def test_what_a_killed_worker_did_not_commit_comes_again(topics: Settings, tmp_p
     assert len(again) == len(set(again)) == 100
 
 
-def test_missing_topic_is_an_error_at_start(settings: Settings) -> None:
+def test_missing_topic_raises_at_startup(settings: Settings) -> None:
     loop = BatchLoop(settings, "w", [settings.topic(COMPLETED)], lambda batch: None)
     with pytest.raises(TopicError, match="job-completed"):
         loop.run()
 
 
 @pytest.mark.real("librdkafka crashes when the embedded broker does this")
-def test_topic_created_again_under_a_worker_is_read_from_its_beginning(
-    topics: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("leap.streams.consumer.partition_watcher.LOOK_EVERY_S", 0.2)
+def test_recreated_topic_is_read_from_its_beginning(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leap.streams.consumer.partition_watcher.REFRESH_EVERY_S", 0.2)
     seen: list[Message] = []
     topic = topics.topic(COMPLETED)
     send(topics, 50)
@@ -274,7 +273,7 @@ def test_topic_created_again_under_a_worker_is_read_from_its_beginning(
     assert committed(topics, "w") == 70
 
 
-def test_what_a_rule_takes_the_increase_of_begins_at_0_and_the_lag_goes_with_its_partition(topics: Settings) -> None:
+def test_counters_start_at_0_and_lag_is_removed_on_revocation(topics: Settings) -> None:
     topic = topics.topic(COMPLETED)
     loop = BatchLoop(topics, "told", [topic], lambda batch: None)
     labels = {"worker": "told", "topic": topic}

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from leap.schemas.topics import COMPLETED, PREFERENCES, load_topics
-from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.embedded import free_port
 from leap.streams.kafka.clients import CheckedProducer, DeliveryError
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.kafka.topic_admin import ensure_topics
 from leap.streams.runtime.settings import Settings

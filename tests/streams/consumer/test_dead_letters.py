@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from leap.schemas.topics import COMPLETED, DEAD_LETTERS, SUBMITTED
 from leap.streams.cli.dead_letters import letters
-from leap.streams.consumer.batch_loop import Message
 from leap.streams.consumer.dead_letters import DeadLetters
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.runtime.settings import Settings
 
@@ -26,7 +26,7 @@ def run(settings: Settings, monkeypatch: pytest.MonkeyPatch, *arguments: str) ->
     return done.stdout
 
 
-def test_letters_are_listed_and_sent_again_once(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_letters_are_listed_and_replayed_once(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     producer = CheckedProducer(topics)
     completed, submitted = topics.topic(COMPLETED), topics.topic(SUBMITTED)
     for worker, topic, offset, value in (

@@ -10,11 +10,12 @@ import pytest
 
 from leap.schemas.codec import encode
 from leap.schemas.topics import COMPLETED
-from leap.streams.consumer.batch_loop import BatchLoop, Message, Rewind
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.history.store import HistoryStore
 from leap.streams.history.worker import history_loop
 from leap.streams.joining.worker import joiner_loop
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message, Rewind
 from leap.streams.redis_store.client import connect
 from leap.streams.runtime.settings import Settings
 from tests.streams.history.test_worker import assert_exact, completed, send, statistics
@@ -23,7 +24,7 @@ from tests.streams.joining.test_worker import rows
 from tests.streams.joining.test_worker import send as send_parts
 
 
-def test_a_partition_is_read_again_from_where_it_is_said(topics: Settings) -> None:
+def test_rewind_seeks_back_to_the_given_offset(topics: Settings) -> None:
     producer = CheckedProducer(topics)
     for number in range(300):
         producer.produce(topics.topic(COMPLETED), b"%d" % number, b"%d" % number)
@@ -41,17 +42,17 @@ def test_a_partition_is_read_again_from_where_it_is_said(topics: Settings) -> No
 
     BatchLoop(topics, "w", [topics.topic(COMPLETED)], handle, batch_size=20).run(until_end=True)
     assert len(seen) == 300
-    again = {place for place, count in seen.items() if count > 1}
+    again = {position for position, count in seen.items() if count > 1}
     assert {partition for partition, _ in again} == set(rewound)
     assert min(offset for _, offset in again) == 4
 
 
 @pytest.mark.parametrize("goes_on", [True, False], ids=["while messages come", "while none comes"])
-def test_a_store_that_has_lost_everything_is_filled_again(
+def test_flushed_history_store_is_refilled_from_the_topic(
     topics: Settings, monkeypatch: pytest.MonkeyPatch, goes_on: bool
 ) -> None:
     if not goes_on:
-        monkeypatch.setattr("leap.streams.consumer.partition_watcher.LOOK_EVERY_S", 0.2)
+        monkeypatch.setattr("leap.streams.consumer.partition_watcher.REFRESH_EVERY_S", 0.2)
     events = [completed(number, random.Random(number)) for number in range(400)]
     send(topics, [encode(event) for event in events[:300]])
     loop = history_loop(topics)
@@ -71,12 +72,12 @@ def test_a_store_that_has_lost_everything_is_filled_again(
 
 
 def wait_for(settings: Settings, events: Sequence[object]) -> None:
-    while sum(found.n for key, found in statistics(settings).items() if key.kind == "family") < len(events):
+    while sum(statistic.n for key, statistic in statistics(settings).items() if key.kind == "family") < len(events):
         time.sleep(0.05)  # pytest-timeout ends it
 
 
-def test_parts_that_are_lost_come_back(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leap.streams.consumer.partition_watcher.LOOK_EVERY_S", 0.2)
+def test_lost_parts_are_consumed_again(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leap.streams.consumer.partition_watcher.REFRESH_EVERY_S", 0.2)
     names = [f"a-{number}" for number in range(50)]
     send_parts(topics, [submission(name) for name in names])
     joiner_loop(topics).run(until_end=True)

@@ -10,9 +10,10 @@ from confluent_kafka import Producer
 from leap.schemas.codec import decode
 from leap.schemas.events import DeadLetter
 from leap.schemas.topics import COMPLETED, DEAD_LETTERS
-from leap.streams.consumer.batch_loop import BatchLoop, Message
+from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.history.worker import history_loop
 from leap.streams.kafka.clients import producer_config
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.runtime.settings import Settings
 
@@ -45,29 +46,29 @@ def send(settings: Settings, value: bytes, times: int = 1, configuration: Mappin
 
 
 def read_all(settings: Settings) -> list[Message]:
-    found: list[Message] = []
-    BatchLoop(settings, "any", [settings.topic(COMPLETED)], found.extend).run(until_end=True)
-    return found
+    messages: list[Message] = []
+    BatchLoop(settings, "any", [settings.topic(COMPLETED)], messages.extend).run(until_end=True)
+    return messages
 
 
-def test_a_header_whose_name_is_no_text_is_none(topics: Settings) -> None:
+def test_header_with_invalid_utf8_name_is_ignored(topics: Settings) -> None:
     send(topics, b"before", times=100)  # the interpreter takes shortcuts where a call is made often
     command = [sys.executable, "-c", STRANGE_HEADER, topics.bootstrap_servers, topics.topic(COMPLETED)]
     subprocess.run(command, env=os.environ | {"AIOKAFKA_NO_EXTENSIONS": "1"}, check=True)
     send(topics, b"after")
-    assert [(one.value, one.trace) for one in read_all(topics)][100:] == [(b"strange", ()), (b"after", ())]
-    assert [one.value for one in read_range(topics, topics.topic(COMPLETED))][100:] == [b"strange", b"after"]
+    assert [(message.value, message.trace) for message in read_all(topics)][100:] == [(b"strange", ()), (b"after", ())]
+    assert [message.value for message in read_range(topics, topics.topic(COMPLETED))][100:] == [b"strange", b"after"]
 
 
-def test_what_cannot_be_unpacked_is_a_dead_letter_without_value(topics: Settings) -> None:
+def test_undecompressible_message_becomes_a_dead_letter_without_value(topics: Settings) -> None:
     send(topics, b"before")
     send(topics, BOMB, configuration=LARGE)
     send(topics, b"after")
-    found = read_all(topics)
-    assert [(one.offset, one.position, one.value) for one in found] == [
+    messages = read_all(topics)
+    assert [(message.offset, message.position, message.value) for message in messages] == [
         (0, 0, b"before"), (1, 1, None), (2, 2, b"after")
     ]  # fmt: skip
-    assert [one.value for one in read_range(topics, topics.topic(COMPLETED))] == [b"before", b"after"]
+    assert [message.value for message in read_range(topics, topics.topic(COMPLETED))] == [b"before", b"after"]
     history_loop(topics).run(until_end=True)
     letters = [decode(letter.value, DeadLetter) for letter in read_range(topics, topics.topic(DEAD_LETTERS))]
     assert sorted((letter.offset, letter.value) for letter in letters) == [(0, b"before"), (1, None), (2, b"after")]

@@ -24,7 +24,9 @@ def members(settings: Settings, *workers: str) -> Iterator[None]:
             consumer = Consumer(consumer_config(settings, worker))
             stack.callback(consumer.close)
             role = ROLES[worker].name
-            consumer.subscribe([settings.topic(name) for name, one in load_topics().items() if role in one.consumers])
+            consumer.subscribe(
+                [settings.topic(name) for name, topic in load_topics().items() if role in topic.consumers]
+            )
             consumers.append(consumer)
         deadline = time.monotonic() + 60
         while not all(consumer.assignment() for consumer in consumers):
@@ -40,8 +42,8 @@ def send(settings: Settings, topic: str, at_ms: int = 0, partition_key: bytes = 
     producer.flush()
 
 
-def trouble(look: Any, visit: CheckContext) -> CheckFailed:
+def failure_of(check: Any, context: CheckContext) -> CheckFailed:
     with pytest.raises(CheckFailed) as caught:
-        look(visit)
+        check(context)
     assert caught.value.remedy
     return caught.value

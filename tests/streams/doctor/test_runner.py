@@ -20,15 +20,13 @@ from leap.predictor.artifacts.store import Pointer
 from leap.schemas.events import THROUGHPUT
 from leap.schemas.topics import SUBMITTED
 from leap.streams.cli.doctor import doctor as command
-from leap.streams.doctor import artifact_checks as doctor_artifacts
-from leap.streams.doctor import redis_checks as doctor_store
-from leap.streams.doctor import runner as doctor
+from leap.streams.doctor import artifact_checks, redis_checks, runner
 from leap.streams.doctor.check import CheckContext
 from leap.streams.doctor.runner import Check, Finding, examine
 from leap.streams.embedded import STOP_S, child, free_port, store_ready
 from leap.streams.runtime.settings import Settings
 from tests.conftest import BACKEND
-from tests.streams.doctor.doctor_parts import members, send, trouble
+from tests.streams.doctor.doctor_parts import failure_of, members, send
 
 APP = typer.Typer()
 APP.command()(command)
@@ -73,125 +71,131 @@ def fresh(artifact_store: LocalStore) -> float:
     return made.timestamp() + 3600
 
 
-def test_a_healthy_system_is_all_green(healthy: Settings) -> None:
+def test_doctor_finds_no_fault_in_a_healthy_system(healthy: Settings) -> None:
     send(healthy, SUBMITTED)
     with members(healthy, "history", "joiner", "ranking"):
-        found = examine(CheckContext(healthy))
-    assert [one.check for one in found] == [check.name for check in doctor.CHECKS]
-    assert [(one.check, one.found) for one in found if one.state != "ok"] == []
-    told = {one.check: one.found for one in found}
-    assert told["topics"] == "7 as declared"
-    assert " at work on 12 partitions, 1 messages behind, the oldest for " in told["ranking worker"]
-    assert told["history worker"].endswith(" at work on 12 partitions, 0 messages behind")
+        findings = examine(CheckContext(healthy))
+    assert [finding.check for finding in findings] == [check.name for check in runner.CHECKS]
+    assert [(finding.check, finding.found) for finding in findings if finding.state != "ok"] == []
+    summaries = {finding.check: finding.found for finding in findings}
+    assert summaries["topics"] == "7 as declared"
+    assert "12 partitions assigned, lag 1 messages, oldest waiting for " in summaries["ranking worker"]
+    assert summaries["history worker"].endswith("12 partitions assigned, lag 0 messages")
 
 
-def test_without_services_it_ends_at_once_and_says_what_hangs_on_what(settings: Settings, tmp_path: Path) -> None:
+def test_doctor_skips_checks_that_require_an_unavailable_service(settings: Settings, tmp_path: Path) -> None:
     nowhere = {**settings.kafka, "bootstrap.servers": "127.0.0.1:1"}
     away = replace(settings, kafka=nowhere, redis_url="redis://127.0.0.1:1/0", artifacts=str(tmp_path))
-    found = {one.check: one for one in examine(CheckContext(away))}
-    assert (found["broker"].state, found["store"].state) == ("fault", "fault")
-    assert "127.0.0.1:1" in found["broker"].found and "127.0.0.1:1" in found["store"].found
-    assert {one.state for one in found.values() if one.found in ("needs: broker", "needs: store")} == {"not looked at"}
-    assert "leap retrain" in found["production"].remedy
+    findings = {finding.check: finding for finding in examine(CheckContext(away))}
+    assert (findings["broker"].state, findings["store"].state) == ("fault", "fault")
+    assert "127.0.0.1:1" in findings["broker"].found and "127.0.0.1:1" in findings["store"].found
+    assert {
+        finding.state for finding in findings.values() if finding.found in ("requires broker", "requires store")
+    } == {"skipped"}
+    assert "leap retrain" in findings["production"].remedy
 
 
-def test_a_check_that_hangs_is_given_up(settings: Settings) -> None:
+def test_hanging_check_is_a_fault_after_its_deadline(settings: Settings) -> None:
     never = threading.Event()
 
-    def hang(visit: CheckContext) -> str:
+    def hang(context: CheckContext) -> str:
         never.wait(60)
         return "too late"
 
-    slow, quick = Check("slow", hang), Check("quick", lambda visit: "done")
-    found = examine(CheckContext(settings), [slow, quick, Check("after", quick.look, "slow")], deadline_s=2.0)
+    slow, quick = Check("slow", hang), Check("quick", lambda context: "done")
+    findings = examine(CheckContext(settings), [slow, quick, Check("after", quick.run, "slow")], deadline_s=2.0)
     never.set()
-    assert [(one.state, one.found) for one in found] == [
-        ("fault", "no answer within 2 s"), ("ok", "done"), ("not looked at", "needs: slow"),
+    assert [(finding.state, finding.found) for finding in findings] == [
+        ("fault", "no answer within 2 s"), ("ok", "done"), ("skipped", "requires slow"),
     ]  # fmt: skip
 
 
-def test_what_a_client_raises_is_a_finding(settings: Settings) -> None:
-    def fail(visit: CheckContext) -> str:
+def test_client_exception_becomes_a_finding(settings: Settings) -> None:
+    def fail(context: CheckContext) -> str:
         raise RuntimeError("odd")
 
     assert examine(CheckContext(settings), [Check("odd", fail)])[0].found == "RuntimeError: odd"
 
 
-def test_what_is_wrong_with_a_store(healthy: Settings, spoiled: "redis.Redis") -> None:
-    visit = CheckContext(healthy)
+def test_doctor_reports_persistence_eviction_memory_and_replica_faults(
+    healthy: Settings, spoiled: "redis.Redis"
+) -> None:
+    context = CheckContext(healthy)
     spoiled.config_set("appendonly", "no")
-    assert "no append-only file" in str(trouble(doctor_store.persistence, visit))
+    assert "no append-only file" in str(failure_of(redis_checks.persistence, context))
     spoiled.config_set("maxmemory-policy", "allkeys-lru")
-    assert "allkeys-lru" in str(trouble(doctor_store.eviction, visit))
+    assert "allkeys-lru" in str(failure_of(redis_checks.eviction, context))
     spoiled.config_set("maxmemory", int(1.1 * spoiled.info("memory")["used_memory"]))
-    assert "MB" in str(trouble(doctor_store.memory, visit))
+    assert "MB" in str(failure_of(redis_checks.memory, context))
     spoiled.replicaof("127.0.0.1", "1")
-    assert "is a replica" in str(trouble(doctor_store.answers, visit))
+    assert "is a replica" in str(failure_of(redis_checks.answers, context))
 
 
-def test_clocks_of_store_and_machine(healthy: Settings) -> None:
-    ahead = trouble(doctor_store.clock, CheckContext(healthy, now=lambda: time.time() + 300))
+def test_doctor_reports_clock_skew_to_redis(healthy: Settings) -> None:
+    ahead = failure_of(redis_checks.clock, CheckContext(healthy, now=lambda: time.time() + 300))
     assert str(ahead) == "this machine's clock is 5 min ahead"
 
 
-def test_rights_in_the_store(healthy: Settings, spoiled: "redis.Redis") -> None:
+def test_doctor_reports_missing_redis_permissions(healthy: Settings, spoiled: "redis.Redis") -> None:
     rules = ["~" + healthy.redis_prefix + ":history:*", "+get", "+mget", "+eval", "+info", "+client"]
     ask: Any = spoiled.execute_command
     ask("ACL", "SETUSER", "half", "on", ">secret", *rules)
     user = replace(healthy, redis_url=healthy.redis_url.replace("//", "//half:secret@"))
-    assert "HSET" in str(trouble(doctor_store.rights, CheckContext(user, role="history")))
+    assert "HSET" in str(failure_of(redis_checks.rights, CheckContext(user, role="history")))
     ask("ACL", "SETUSER", "half", "+hset", "+hget")
-    assert doctor_store.rights(CheckContext(user, role="history")) == "all that history needs"
-    assert healthy.redis_prefix + ":attempt:" in str(trouble(doctor_store.rights, CheckContext(user, role="joiner")))
-    assert trouble(doctor_store.clock, CheckContext(user)).can_wait  # TIME is not allowed
+    assert redis_checks.rights(CheckContext(user, role="history")) == "sufficient for history"
+    assert healthy.redis_prefix + ":attempt:" in str(failure_of(redis_checks.rights, CheckContext(user, role="joiner")))
+    assert failure_of(redis_checks.clock, CheckContext(user)).can_wait  # TIME is not allowed
     wrong = replace(healthy, redis_url=healthy.redis_url.replace("//", "//half:wrong@"))
-    assert "LEAP_REDIS_URL" in trouble(doctor_store.answers, CheckContext(wrong)).remedy
+    assert "LEAP_REDIS_URL" in failure_of(redis_checks.answers, CheckContext(wrong)).remedy
 
 
-def test_artifacts_that_cannot_be_written(healthy: Settings, tmp_path: Path) -> None:
+def test_doctor_reports_unwritable_artifact_store(healthy: Settings, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     blocked = CheckContext(replace(healthy, artifacts=str(tmp_path / "file" / "artifacts")))
-    assert "NotADirectoryError" in str(trouble(doctor_artifacts.reachable, blocked))
-    assert doctor_artifacts.reachable(replace(blocked, role="ranking")).startswith("0 under")
-    assert "can be read and written" in doctor_artifacts.reachable(CheckContext(healthy))
+    assert "NotADirectoryError" in str(failure_of(artifact_checks.reachable, blocked))
+    assert artifact_checks.reachable(replace(blocked, role="ranking")).startswith("0 under")
+    assert "readable and writable" in artifact_checks.reachable(CheckContext(healthy))
     assert not list(Path(healthy.artifacts).glob(".doctor*"))
 
 
-def test_production(healthy: Settings, artifact_store: LocalStore, tmp_path: Path) -> None:
+def test_doctor_reports_old_pinned_and_corrupt_production_artifacts(
+    healthy: Settings, artifact_store: LocalStore, tmp_path: Path
+) -> None:
     root = tmp_path / "artifacts"
     shutil.copytree(artifact_store.root, root)
     settings = replace(healthy, artifacts=str(root))
     pointer = LocalStore(root).pointer(THROUGHPUT)
     assert pointer is not None
     now = fresh(artifact_store)
-    assert "made 1 h ago, every digest right" in doctor_artifacts.production(CheckContext(settings, now=lambda: now))
+    assert "created 1 h ago, digests verified" in artifact_checks.production(CheckContext(settings, now=lambda: now))
     old = CheckContext(settings, now=lambda: now + 5 * 86_400)
-    assert "docs/night.md" in trouble(doctor_artifacts.production, old).remedy
+    assert "docs/night.md" in failure_of(artifact_checks.production, old).remedy
     held = Pointer(version=pointer.version, reason="held", moved_at=datetime.now(UTC), pinned=True)
     LocalStore(root).move(THROUGHPUT, held, pointer)
-    assert "promote" in trouble(doctor_artifacts.production, old).remedy
+    assert "promote" in failure_of(artifact_checks.production, old).remedy
     [model] = (root / THROUGHPUT / pointer.version).glob("catalog.json")
     model.write_bytes(b"{" + model.read_bytes()[1:])
-    assert "digest" in str(trouble(doctor_artifacts.production, old))
-    assert "nothing of throughput is in production" in str(
-        trouble(doctor_artifacts.production, CheckContext(replace(settings, artifacts=str(tmp_path / "none"))))
+    assert "digest" in str(failure_of(artifact_checks.production, old))
+    assert "no artifact for throughput in production" in str(
+        failure_of(artifact_checks.production, CheckContext(replace(settings, artifacts=str(tmp_path / "none"))))
     )
 
 
-def test_the_catalog(settings: Settings, tmp_path: Path) -> None:
+def test_doctor_reports_missing_catalog_and_prices(settings: Settings, tmp_path: Path) -> None:
     path = tmp_path / "catalog.yaml"
-    visit = CheckContext(replace(settings, catalog=str(path)))
-    assert "LEAP_CATALOG" in trouble(doctor_artifacts.catalog, visit).remedy
+    context = CheckContext(replace(settings, catalog=str(path)))
+    assert "LEAP_CATALOG" in failure_of(artifact_checks.catalog, context).remedy
     path.write_text("- {name: X, vendor: V}")
-    assert str(trouble(doctor_artifacts.catalog, visit)) == "1 hardware types, 0 with a price"
+    assert str(failure_of(artifact_checks.catalog, context)) == "1 hardware types, 0 with a price"
 
 
-def test_the_command(healthy: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_command_prints_json_and_fails_on_faults(healthy: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in healthy.to_environment().items():
         monkeypatch.setenv(name, value)
-    found = json.loads((done := CliRunner().invoke(APP, ["--json"])).stdout)
+    findings = json.loads((done := CliRunner().invoke(APP, ["--json"])).stdout)
     assert done.exit_code == 0, done.output
-    assert found[0] == {"check": "broker", "state": "ok", "found": found[0]["found"], "remedy": ""}
+    assert findings[0] == {"check": "broker", "state": "ok", "found": findings[0]["found"], "remedy": ""}
     monkeypatch.setenv("LEAP_CATALOG", "nowhere.yaml")
     done = CliRunner().invoke(APP, [])
     assert done.exit_code == 1
@@ -199,7 +203,7 @@ def test_the_command(healthy: Settings, monkeypatch: pytest.MonkeyPatch) -> None
     assert CliRunner().invoke(APP, ["--role", "nobody"]).exit_code == 2
 
 
-def test_findings_name_no_password(settings: Settings) -> None:
+def test_findings_do_not_contain_passwords(settings: Settings) -> None:
     secret = replace(settings, redis_url="redis://leap:hush@127.0.0.1:1/0")
-    found: list[Finding] = examine(CheckContext(secret), [Check("store", doctor_store.answers)])
-    assert "hush" not in str(found)
+    findings: list[Finding] = examine(CheckContext(secret), [Check("store", redis_checks.answers)])
+    assert "hush" not in str(findings)

@@ -75,7 +75,7 @@ def join(settings: Settings, events: list[JobCompleted]) -> None:
     producer.flush()
 
 
-def test_what_differs_from_the_joined_attempts_is_found(topics: Settings, history: HistoryStore) -> None:
+def test_audit_finds_differences_from_the_joined_attempts(topics: Settings, history: HistoryStore) -> None:
     events = finish(300, 8)
     send(topics, encoded(events))
     history_loop(topics).run(until_end=True)
@@ -91,9 +91,7 @@ def test_what_differs_from_the_joined_attempts_is_found(topics: Settings, histor
     assert difference.key == Key("family", "new") and difference.stored is None
 
 
-def test_while_the_topic_has_all_the_audit_is_exact_and_needs_no_attempts(
-    topics: Settings, history: HistoryStore
-) -> None:
+def test_audit_uses_completions_while_none_has_expired(topics: Settings, history: HistoryStore) -> None:
     events = finish(300, 15)
     send(topics, [*encoded(events), encoded(events)[0], b"broken"])
     history_loop(topics).run(until_end=True)
@@ -112,15 +110,15 @@ def test_while_the_topic_has_all_the_audit_is_exact_and_needs_no_attempts(
 
 
 @pytest.mark.usefixtures("expired")
-def test_what_the_topics_no_longer_keep_is_no_difference(topics: Settings, history: HistoryStore) -> None:
+def test_audit_counts_expired_observations_as_ahead(topics: Settings, history: HistoryStore) -> None:
     events = finish(300, 17)
     send(topics, encoded(events))
     history_loop(topics).run(until_end=True)
     join(topics, events[100:])
     done = audit(topics, history, TARGET)
     assert (done.whole, done.compared, done.differences) == (False, len(statistics(topics)), [])
-    told = CliRunner().invoke(app, ["audit", "--json"])
-    assert (told.exit_code, json.loads(told.stdout)["ahead"]) == (0, done.ahead) and done.ahead
+    printed = CliRunner().invoke(app, ["audit", "--json"])
+    assert (printed.exit_code, json.loads(printed.stdout)["ahead"]) == (0, done.ahead) and done.ahead
     assert f"{done.ahead} have more than the topics still keep" in CliRunner().invoke(app, ["audit"]).stdout
     history.remove(TARGET, 0)
     history.apply([DOUBLE])
@@ -129,9 +127,7 @@ def test_what_the_topics_no_longer_keep_is_no_difference(topics: Settings, histo
 
 
 @pytest.mark.usefixtures("moving")
-def test_what_came_from_a_topic_that_was_created_again_is_no_difference(
-    topics: Settings, history: HistoryStore
-) -> None:
+def test_audit_counts_observations_of_a_recreated_topic_as_ahead(topics: Settings, history: HistoryStore) -> None:
     history.apply([DOUBLE])
     done = audit(topics, history, TARGET)
     assert (done.whole, done.ahead, done.differences) == (False, 1, [])

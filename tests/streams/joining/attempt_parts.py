@@ -42,8 +42,10 @@ def submission(attempt_id: str = "a-1", hours: int = 0, **more: object) -> JobSu
 
 
 def allocation(attempt_id: str = "a-1", hours: int = 0) -> JobAllocated:
-    at = START + timedelta(hours=hours)
-    return JobAllocated(attempt_id=attempt_id, hardware_type=HARDWARE, hosts=2, accelerators=16, allocated_at=at)
+    allocated_at = START + timedelta(hours=hours)
+    return JobAllocated(
+        attempt_id=attempt_id, hardware_type=HARDWARE, hosts=2, accelerators=16, allocated_at=allocated_at
+    )
 
 
 def completion(attempt_id: str = "a-1", hours: int = 1, **more: object) -> JobCompleted:
@@ -77,10 +79,10 @@ def preference(attempt_id: str = "a-1", hours: int = 0) -> PreferenceList:
 
 
 def row_of(parts: Iterable[Part]) -> JobAttempt:
-    kept: dict[str, str] = {}
+    merged: dict[str, str] = {}
     for part in parts:
-        merge_part(kept, *to_part(part))
-    return join_parts(kept, CATALOG)
+        merge_part(merged, *to_part(part))
+    return join_parts(merged, CATALOG)
 
 
 def parts_of(name: str) -> list[Part]:

@@ -27,7 +27,7 @@ from tests.streams.joining.attempt_parts import (
 )
 
 
-def test_row_holds_what_each_part_said() -> None:
+def test_joined_row_has_the_content_of_every_part() -> None:
     row = row_of([preference(), allocation(), completion(), submission()])
     assert row == JobAttempt(
         attempt_id="a-1",
@@ -44,7 +44,7 @@ def test_row_holds_what_each_part_said() -> None:
     assert decode(encode(row), JobAttempt, MAX_ROW_BYTES) == row
 
 
-def test_submission_and_completion_are_enough_and_needed() -> None:
+def test_row_requires_only_submission_and_completion() -> None:
     row = row_of([completion(), submission(model=None)])
     assert (row.allocated, row.predicted, row.artifact, row.served_history, row.architecture) == (
         None, None, None, {}, None
@@ -54,7 +54,7 @@ def test_submission_and_completion_are_enough_and_needed() -> None:
             row_of([alone, allocation(), preference()])
 
 
-def test_hardware_that_was_not_ranked_has_what_is_known_of_it() -> None:
+def test_excluded_hardware_keeps_its_prediction_and_history() -> None:
     excluded = row_of([completion(hardware_type="A30"), submission(), preference()])
     unknown = row_of([completion(hardware_type="Abacus"), submission(), preference()])
     assert (excluded.predicted, excluded.served_history) == (120.0, {"history_mean": None, "history_count": 3.0})
@@ -62,7 +62,7 @@ def test_hardware_that_was_not_ranked_has_what_is_known_of_it() -> None:
     assert unknown.artifact == "throughput-0"
 
 
-def test_parts_that_a_newer_worker_kept_are_understood() -> None:
+def test_parts_stored_by_a_newer_worker_are_read() -> None:
     """As while versions are changed one worker after the other, or changed back."""
     all_kinds: tuple[Part, ...] = (submission(), allocation(), completion())
     parts = {name: value.replace('{"attempt_id"', '{"later":1,"attempt_id"') for name, value in map(to_part, all_kinds)}
@@ -75,9 +75,7 @@ def test_parts_that_a_newer_worker_kept_are_understood() -> None:
     ("hours", "allocated", "served"),
     [(1, 1, True), (1, 2, True), (1, 0, False), (1, None, False), (0, None, True), (400_000, 1, False)],
 )
-def test_a_list_decided_after_the_attempt_had_begun_was_not_served(
-    hours: int, allocated: int | None, served: bool
-) -> None:
+def test_late_preference_list_is_not_joined(hours: int, allocated: int | None, served: bool) -> None:
     """As when the ranking worker starts after a backfill: its artifact has learned from what it ranks."""
     parts: list[Part] = [preference(hours=hours), completion(hours=2), submission()]
     parts += [] if allocated is None else [allocation(hours=allocated)]
@@ -87,20 +85,22 @@ def test_a_list_decided_after_the_attempt_had_begun_was_not_served(
     assert (row.predicted, row.artifact, row.served_history) == (expected if served else (None, None, {}))
 
 
-def test_clocks_of_a_worker_and_a_launcher_may_differ_by_a_minute() -> None:
+def test_clock_skew_of_a_minute_is_tolerated() -> None:
     for seconds, served in ((60, True), (61, False)):
         late = msgspec.structs.replace(preference(), decided_at=START + timedelta(seconds=seconds))
         assert (row_of([submission(), completion(), late]).artifact is not None) is served
 
 
 @given(st.permutations(VERSIONS), st.lists(st.sampled_from(VERSIONS), max_size=8), st.randoms(use_true_random=False))
-def test_order_and_duplicates_do_not_matter(order: list[Part], duplicates: list[Part], shuffle: random.Random) -> None:
+def test_merge_is_independent_of_order_and_duplicates(
+    order: list[Part], duplicates: list[Part], shuffle: random.Random
+) -> None:
     arriving = [*order, *duplicates]
     shuffle.shuffle(arriving)
     assert row_of(arriving) == row_of(VERSIONS)
 
 
-def test_latest_parts_correct_and_the_first_list_is_what_was_served() -> None:
+def test_latest_parts_win_except_for_the_first_list() -> None:
     row = row_of(VERSIONS)
     assert row.allocated is not None
     assert row.submitted.submitted_at == row.allocated.allocated_at == START + timedelta(hours=1)

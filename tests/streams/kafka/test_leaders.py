@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from leap.streams.kafka.clients import offsets_for_times, when_led
 
 
-def test_a_question_is_asked_again_while_a_partition_has_no_leader() -> None:
+def test_query_is_retried_while_a_partition_has_no_leader() -> None:
     moved, denied = (
         KafkaException(KafkaError(code))
         for code in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.TOPIC_AUTHORIZATION_FAILED)
@@ -19,7 +19,7 @@ def test_a_question_is_asked_again_while_a_partition_has_no_leader() -> None:
             when_led(MagicMock(side_effect=answers), seconds)
 
 
-def test_one_of_several_brokers_that_does_not_lead_is_asked_again() -> None:
+def test_offsets_for_times_is_retried_if_any_partition_has_no_leader() -> None:
     asked, led, moved = [TopicPartition("t", 0)], MagicMock(error=None), MagicMock()
     moved.error = KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)
     consumer = MagicMock(offsets_for_times=MagicMock(side_effect=[[led, moved], [led, led]]))

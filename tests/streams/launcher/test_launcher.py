@@ -19,8 +19,8 @@ from leap.schemas.codec import encode
 from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
 from leap.schemas.launch import LaunchConfig
 from leap.schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED
-from leap.streams.consumer.batch_loop import Message
 from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.launcher import launcher as module
 from leap.streams.launcher.launcher import Counts, Launcher

@@ -22,13 +22,14 @@ from leap.schemas.codec import encode
 from leap.schemas.topics import ALLOCATED, COMPLETED, PREFERENCES
 from leap.streams.embedded import free_port
 from leap.streams.kafka.clients import CheckedProducer
-from leap.streams.monitor.aggregates import Figures, Monitor, Part
+from leap.streams.monitor.aggregates import Figures, Monitor
 from leap.streams.monitor.app import LiveMonitor, credentials
+from leap.streams.monitor.attempt import Part
 from leap.streams.runtime.health_server import health_server
 from leap.streams.runtime.metrics import LIVE_SHARE
 from leap.streams.runtime.settings import Settings
 from tests.services import ROOT
-from tests.streams.monitor.test_aggregates import EVENTS, NOW, completed, told
+from tests.streams.monitor.test_aggregates import EVENTS, NOW, completed, monitor_of
 
 TOPICS = {"PreferenceList": PREFERENCES, "JobAllocated": ALLOCATED, "JobCompleted": COMPLETED}
 
@@ -75,13 +76,13 @@ def wait_for(done: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def monitor_of(settings: Settings) -> LiveMonitor:
+def live_monitor(settings: Settings) -> LiveMonitor:
     return LiveMonitor(settings, Monitor(lambda: NOW.timestamp()))
 
 
-def test_events_and_their_repetitions_give_the_figures_once(topics: Settings) -> None:
-    expected = told(EVENTS).figures()
-    live = monitor_of(topics)
+def test_redelivered_events_do_not_change_the_figures(topics: Settings) -> None:
+    expected = monitor_of(EVENTS).figures()
+    live = live_monitor(topics)
     send(topics, *EVENTS[:6], b"{", b"\xff", b"null")
     assert live.warm_up(datetime.now(UTC)) == 9
     with following(live):
@@ -91,13 +92,13 @@ def test_events_and_their_repetitions_give_the_figures_once(topics: Settings) ->
         send(topics, b"broken", completed("another", "fast", 100.0))
         wait_for(lambda: live.figures().finished == expected.finished + 1)
     assert live.figures().accuracy == expected.accuracy
-    again = monitor_of(topics)
+    again = live_monitor(topics)
     again.warm_up(datetime.now(UTC))
     assert again.figures() == live.figures()  # a new process knows the same
 
 
-def test_an_event_that_breaks_the_monitor_stops_nothing(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    live = monitor_of(topics)
+def test_exception_for_one_event_does_not_stop_the_monitor(topics: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    live = live_monitor(topics)
     add = Monitor.add
 
     def broken(self: Monitor, event: Part) -> None:
@@ -114,8 +115,8 @@ def test_an_event_that_breaks_the_monitor_stops_nothing(topics: Settings, monkey
     assert counted == 1
 
 
-def test_page_figures_and_metrics(topics: Settings) -> None:
-    live = monitor_of(topics)
+def test_monitor_serves_page_figures_and_metrics(topics: Settings) -> None:
+    live = live_monitor(topics)
     for event in EVENTS:
         live.take(topics.topic(TOPICS[type(event).__name__]), encode(event))
 
@@ -126,20 +127,20 @@ def test_page_figures_and_metrics(topics: Settings) -> None:
 
     with health_server(0, live.progress, live.pages) as port:
         assert b"<title>Leap" in get("/")
-        assert msgspec.json.decode(get("/figures"), type=Figures) == told(EVENTS).figures()
+        assert msgspec.json.decode(get("/figures"), type=Figures) == monitor_of(EVENTS).figures()
         told_by_metrics = get("/metrics").decode()
     assert 'leap_live_share{what="w20"} 0.5' in told_by_metrics
     assert 'leap_live_no_opinion{reason="internal error"} 1.0' in told_by_metrics
 
 
-def test_a_share_of_nothing_is_no_longer_told(topics: Settings) -> None:
-    live = monitor_of(topics)
+def test_share_without_data_is_removed_from_metrics(topics: Settings) -> None:
+    live = live_monitor(topics)
     for event in EVENTS:
         live.take(topics.topic(TOPICS[type(event).__name__]), encode(event))
     live.figures()
     assert shares() >= {"w20", "interval", "first_choice", "ranked"}
     assert REGISTRY.get_sample_value("leap_live_ratio") == live.figures().accuracy.ratio  # type: ignore[union-attr]
-    quiet = monitor_of(topics)  # as a day later, when but one attempt has ended and nothing was ranked
+    quiet = live_monitor(topics)  # as a day later, when but one attempt has ended and nothing was ranked
     quiet.take(topics.topic(COMPLETED), encode(completed("alone", "fast", 100.0)))
     quiet.figures()
     assert shares() == {"coverage", "attempts_ranked", "hours_ranked"}
@@ -147,17 +148,17 @@ def test_a_share_of_nothing_is_no_longer_told(topics: Settings) -> None:
 
 
 def shares() -> set[str]:
-    return {one.labels["what"] for metric in LIVE_SHARE.collect() for one in metric.samples}
+    return {sample.labels["what"] for metric in LIVE_SHARE.collect() for sample in metric.samples}
 
 
-def test_credentials() -> None:
+def test_faust_credentials_follow_the_librdkafka_properties() -> None:
     assert credentials({}) is None
     assert isinstance(credentials({"security.protocol": "SSL"}), faust.SSLCredentials)
-    found = credentials(
+    sasl = credentials(
         {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "u", "sasl.password": "p", "sasl.mechanism": "PLAIN"}
     )
-    assert isinstance(found, faust.SASLCredentials)
-    assert (found.username, found.password, found.ssl_context) == ("u", "p", None)
+    assert isinstance(sasl, faust.SASLCredentials)
+    assert (sasl.username, sasl.password, sasl.ssl_context) == ("u", "p", None)
 
 
 @contextmanager
@@ -180,12 +181,12 @@ def asked(port: int) -> Figures | None:
 
 
 @pytest.mark.timeout(300)
-def test_a_killed_process_leaves_nothing_out_and_nothing_twice(topics: Settings) -> None:
-    expected = told(EVENTS).figures()
+def test_figures_are_exact_after_a_kill(topics: Settings) -> None:
+    expected = monitor_of(EVENTS).figures()
     first, second = free_port(), free_port()
     send(topics, *EVENTS[:4])
     with process(topics, first) as killed:
-        wait_for(lambda: (found := asked(first)) is not None and found.finished == 1)
+        wait_for(lambda: (figures := asked(first)) is not None and figures.finished == 1)
         send(topics, *EVENTS[4:8])
         killed.send_signal(signal.SIGKILL)
         killed.wait(60)

@@ -43,12 +43,12 @@ def ask(settings: Settings) -> PreferenceList:
     producer.flush()
     while True:
         for message in read_range(settings, settings.topic(PREFERENCES)):
-            found = decode(message.value, PreferenceList)
-            if found.attempt_id == attempt:
-                return found
+            answer = decode(message.value, PreferenceList)
+            if answer.attempt_id == attempt:
+                return answer
 
 
-def test_a_running_worker_is_switched_and_its_lists_are_explained(
+def test_switch_takes_effect_in_a_running_worker_and_lists_are_explained(
     worker: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in worker.to_environment().items():
@@ -69,13 +69,13 @@ def test_a_running_worker_is_switched_and_its_lists_are_explained(
     assert [line.split("  ")[1:3] for line in history] == [["bob", "model-3"], ["ann", "model-3"]]
 
     explain(answer.attempt_id)
-    told = capsys.readouterr().out
-    assert f"{answer.attempt_id}: family team/job-3x, model type model-3\n" in told
-    assert f"1. {answer.ranked[0].hardware_type}\n" in told
-    assert LATE not in told
+    printed = capsys.readouterr().out
+    assert f"{answer.attempt_id}: family team/job-3x, model type model-3\n" in printed
+    assert f"1. {answer.ranked[0].hardware_type}\n" in printed
+    assert LATE not in printed
 
 
-def test_a_list_of_an_attempt_that_ran_long_ago_is_called_late(
+def test_explain_marks_a_list_decided_after_the_attempt_as_late(
     worker: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in worker.to_environment().items():

@@ -41,11 +41,13 @@ def run(settings: Settings) -> None:
 
 
 def lists(settings: Settings) -> dict[str, PreferenceList]:
-    found = [decode(message.value, PreferenceList) for message in read_range(settings, settings.topic(PREFERENCES))]
-    return {answer.attempt_id: answer for answer in found}
+    lists = [decode(message.value, PreferenceList) for message in read_range(settings, settings.topic(PREFERENCES))]
+    return {answer.attempt_id: answer for answer in lists}
 
 
-def test_every_submission_is_answered_and_the_rest_set_aside(topics: Settings, artifact_store: LocalStore) -> None:
+def test_every_submission_is_answered_and_other_messages_are_dead_letters(
+    topics: Settings, artifact_store: LocalStore
+) -> None:
     settings = replace(topics, artifacts=str(artifact_store.root))
     jobs = [submission(f"j{number}", job_name=f"team/job-{number % 12}x") for number in range(150)]
     broken = [b"", b"{", b'{"attempt_id": 1}', b"\xff\xfe", encode(jobs[0]).replace(b"64.0", b"-64.0")]
@@ -63,7 +65,7 @@ def test_every_submission_is_answered_and_the_rest_set_aside(topics: Settings, a
     assert sorted(letter.value or b"" for letter in letters) == sorted(broken)
 
 
-def test_a_list_that_no_topic_takes_is_an_empty_one(topics: Settings, artifact_store: LocalStore) -> None:
+def test_list_over_the_message_size_is_sent_empty(topics: Settings, artifact_store: LocalStore) -> None:
     """Every name is allowed, and so is the submission, but a list has each name twice."""
     settings = replace(topics, artifacts=str(artifact_store.root))
     names = tuple("\N{GRINNING FACE}" * 509 + f"{number:03}" for number in range(256))
@@ -76,10 +78,10 @@ def test_a_list_that_no_topic_takes_is_an_empty_one(topics: Settings, artifact_s
     answers = lists(settings)
     assert (answers["large"].no_opinion, answers["large"].candidates) == ("list too large", names)
     assert (len(answers["large"].ranked), len(answers["large"].excluded)) == (0, 0)
-    assert {one.hardware_type for one in answers["fits"].ranked} == {"basic", "fast"}
+    assert {candidate.hardware_type for candidate in answers["fits"].ranked} == {"basic", "fast"}
 
 
-def test_without_artifact_and_store_there_is_still_an_answer(topics: Settings, tmp_path: Path) -> None:
+def test_ranking_answers_without_artifact_and_redis(topics: Settings, tmp_path: Path) -> None:
     settings = replace(topics, artifacts=str(tmp_path), redis_url="redis://127.0.0.1:1/0")
     producer = CheckedProducer(settings)
     producer.produce(settings.topic(SUBMITTED), encode(submission("alone")))
@@ -93,7 +95,7 @@ def switch_store(settings: Settings) -> SwitchStore:
     return SwitchStore(connect(settings.redis_url), settings.redis_prefix)
 
 
-def test_switches_are_set_unset_and_on_record(switch_store: SwitchStore) -> None:
+def test_switch_changes_are_stored_and_logged(switch_store: SwitchStore) -> None:
     assert switch_store.read() == Switches()
     switch_store.set("dlrm", Switch(mode="off"), by="ann")
     switch_store.set("*", Switch(mode="shadow", percentage=20.0), by="bob")
@@ -107,7 +109,7 @@ def test_switches_are_set_unset_and_on_record(switch_store: SwitchStore) -> None
     ]  # fmt: skip
 
 
-def test_changes_at_the_same_time_are_all_kept(switch_store: SwitchStore) -> None:
+def test_concurrent_switch_changes_are_all_applied(switch_store: SwitchStore) -> None:
     names = [f"m{number}" for number in range(16)]
     threads = [threading.Thread(target=switch_store.set, args=(name, Switch(mode="off"), "t")) for name in names]
     for thread in threads:
@@ -117,7 +119,7 @@ def test_changes_at_the_same_time_are_all_kept(switch_store: SwitchStore) -> Non
     assert sorted(switch_store.read().by_model_type) == sorted(names)
 
 
-def test_a_worker_follows_and_keeps_the_last_known(switch_store: SwitchStore) -> None:
+def test_follower_keeps_the_last_switches_during_an_outage(switch_store: SwitchStore) -> None:
     away = True
 
     def open_store() -> SwitchStore:
@@ -139,7 +141,7 @@ def test_a_worker_follows_and_keeps_the_last_known(switch_store: SwitchStore) ->
     stop.set()
 
 
-def test_switches_that_the_store_has_lost_stay_in_force(settings: Settings, switch_store: SwitchStore) -> None:
+def test_switches_lost_by_redis_stay_in_force(settings: Settings, switch_store: SwitchStore) -> None:
     """Ranking that somebody switched off must not begin by itself; that nobody wants it off any more is told."""
     followed = SwitchFollower(lambda: switch_store)
     with capture_logs() as before:
@@ -158,7 +160,7 @@ def test_switches_that_the_store_has_lost_stay_in_force(settings: Settings, swit
     assert followed.current == Switches()
 
 
-def test_no_fault_of_the_store_ends_the_following(switch_store: SwitchStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redis_errors_do_not_end_the_follower(switch_store: SwitchStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the client of a Cluster raises when no node answers is no RedisError."""
     switch_store.set("*", Switch(mode="off"), by="ann")
     faults = [redis.exceptions.RedisClusterException("no node"), redis.ConnectionError("away"), OSError("strange")]
@@ -178,7 +180,7 @@ def test_no_fault_of_the_store_ends_the_following(switch_store: SwitchStore, mon
 
 
 @pytest.mark.parametrize("command", [["switch", "show"], ["history", "show", "any"]])
-def test_a_cluster_that_has_no_nodes_is_a_clear_error(command: list[str], tmp_path: Path) -> None:
+def test_commands_report_a_cluster_without_nodes(command: list[str], tmp_path: Path) -> None:
     port = free_port()
     url = f"redis://127.0.0.1:{port}/0"
     options = ["--port", str(port), "--cluster-port", str(free_port()), "--cluster-enabled", "yes", "--save", ""]

@@ -25,12 +25,12 @@ def row(title: str, role: Role) -> str:
     return f"| {title} | {' | '.join(cells)} |"
 
 
-def test_the_table_is_that_of_the_code() -> None:
+def test_documented_acl_table_equals_the_code() -> None:
     table = DOCUMENT.split("<!-- rights -->")[1].split("<!-- /rights -->")[0]
     assert table.strip().splitlines()[2:] == [row(title, role) for title, role in ROLES.items()]
 
 
-def test_every_program_that_topics_name_has_rights() -> None:
+def test_every_role_in_topic_declarations_has_acls() -> None:
     named = {name for topic in load_topics().values() for name in (*topic.producers, *topic.consumers)}
     assert named - {role.name for role in ROLES.values()} == {"replay"}, "which the operator runs"
 
@@ -41,7 +41,7 @@ def printed(*arguments: str) -> tuple[int, list[str]]:
     return done.exit_code, done.output.splitlines()
 
 
-def test_what_is_printed_for_a_program() -> None:
+def test_rights_command_prints_the_acls_of_a_role() -> None:
     assert printed("ranking", "--user", "leap-ranking") == (
         0,
         [
@@ -55,12 +55,12 @@ def test_what_is_printed_for_a_program() -> None:
     )
 
 
-def test_a_beginning_of_names_is_printed_as_such_and_who_needs_no_store_gets_no_user() -> None:
+def test_rights_command_prints_prefixes_and_omits_redis_if_unused() -> None:
     code, lines = printed("launcher")
     assert code == 0 and lines[-1].endswith("--group fleet-preferences- --resource-pattern-type prefixed")
 
 
 @pytest.mark.parametrize("role", ["", "nobody"])
-def test_a_role_that_is_none(role: str) -> None:
+def test_rights_command_rejects_an_unknown_role(role: str) -> None:
     code, lines = printed(role)
     assert code == 1 and "there are launcher, scheduler, history" in lines[0]

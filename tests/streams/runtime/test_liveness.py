@@ -4,7 +4,6 @@ import urllib.request
 
 import pytest
 
-from leap.streams.runtime import health_server as health
 from leap.streams.runtime.health_server import health_server
 from leap.streams.runtime.liveness import Progress
 
@@ -18,7 +17,7 @@ class Clock:
         return self.now
 
 
-def test_stalls_only_before_the_end() -> None:
+def test_partition_stalls_only_with_lag() -> None:
     clock = Clock()
     progress = Progress(clock, stall_s=60)
     progress.assigned([ONE, TWO])
@@ -31,7 +30,7 @@ def test_stalls_only_before_the_end() -> None:
     assert progress.stalled() == []
 
 
-def test_idle_partition_has_its_full_time_once_something_comes() -> None:
+def test_stall_timer_starts_when_a_message_arrives() -> None:
     clock = Clock()
     progress = Progress(clock, stall_s=60)
     progress.assigned([ONE])
@@ -66,7 +65,7 @@ def test_revoked_partition_cannot_stall() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_batch_that_does_not_end_stalls_whatever_the_ends(fails: bool) -> None:
+def test_hanging_batch_stalls_all_partitions(fails: bool) -> None:
     clock = Clock()
     progress = Progress(clock, stall_s=60)
     progress.assigned([ONE, TWO])
@@ -82,7 +81,7 @@ def test_a_batch_that_does_not_end_stalls_whatever_the_ends(fails: bool) -> None
     assert progress.stalled() == []
 
 
-def test_a_worker_that_is_in_no_group_is_started_anew() -> None:
+def test_worker_outside_its_group_is_a_fault() -> None:
     clock = Clock()
     progress = Progress(clock, stall_s=60)
     clock.now = 121
@@ -106,7 +105,7 @@ def get(port: int, path: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-def test_health_over_http() -> None:
+def test_health_endpoints_follow_progress() -> None:
     clock = Clock()
     progress = Progress(clock, stall_s=60)
     with health_server(0, progress) as port:
@@ -118,13 +117,13 @@ def test_health_over_http() -> None:
         assert get(port, "/readyz")[0] == 503
         progress.ends({ONE: 5})
         clock.now = 61
-        assert get(port, "/livez") == (503, "no progress before the end of [('t', 0)]")
+        assert get(port, "/livez") == (503, "no progress on [('t', 0)] despite lag")
         assert "leap_batch_failures_total" in get(port, "/metrics")[1]
         assert get(port, "/")[0] == 404
 
 
-def test_a_connection_that_asks_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "IDLE_S", 1.0)
+def test_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leap.streams.runtime.health_server.IDLE_S", 1.0)
     with health_server(0, Progress()) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as idle:
         assert idle.recv(1) == b""
         assert get(port, "/livez")[0] == 200

@@ -42,27 +42,27 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["traceparent", "tracestate", "x"]), st.none() | st.binary(max_size=600))))
-def test_no_header_breaks_a_worker(headers: list[tuple[str, bytes | None]]) -> None:
+def test_arbitrary_headers_do_not_raise(headers: list[tuple[str, bytes | None]]) -> None:
     assert carried(headers) == () or trace_id(carried(headers))
 
 
 @pytest.mark.parametrize("bad", [b"", b"ff-%032x-%016x-01" % (1, 1), b"00-%032x-%016x-01" % (0, 1), b"00-1-2-01"])
-def test_what_is_no_trace_is_left(bad: bytes) -> None:
+def test_malformed_traceparent_is_dropped(bad: bytes) -> None:
     assert carried([("traceparent", bad), STATE]) == ()
 
 
-def test_a_state_that_is_too_long_is_left() -> None:
+def test_oversized_tracestate_is_dropped() -> None:
     assert carried([parent(7)[0], ("tracestate", b"a=" + b"1" * 600)]) == parent(7)[:1]
 
 
-def test_without_the_extra_headers_travel_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_headers_pass_through_without_opentelemetry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracing, "INSTALLED", False)
     step = Step("rank", parent(3))
     step.end(attempt="a")
     assert (step.headers, tracing.current()) == (parent(3), ())
 
 
-def test_without_an_sdk_they_do_too() -> None:
+def test_headers_pass_through_without_an_sdk() -> None:
     assert Step("rank", parent(3)).headers == parent(3)
     assert Step("rank", ()).headers == ()
 
@@ -71,7 +71,7 @@ def read(settings: Settings, topic: str) -> list[Message]:
     return list(read_range(settings, settings.topic(topic)))
 
 
-def test_from_submission_to_list_and_from_completion_to_row(
+def test_trace_continues_from_submission_to_list_and_completion_to_row(
     topics: Settings, artifact_store: LocalStore, spans: InMemorySpanExporter
 ) -> None:
     settings = replace(topics, artifacts=str(artifact_store.root))
@@ -98,11 +98,11 @@ def test_from_submission_to_list_and_from_completion_to_row(
     assert {span.name for span in joined} == {"leap join"}
 
 
-def test_a_launcher_sends_the_span_that_is_open(topics: Settings) -> None:
+def test_launcher_sends_the_current_span(topics: Settings) -> None:
     outer = trace.NonRecordingSpan(trace.SpanContext(trace_id=5, span_id=6, is_remote=False))
     with Launcher(topics) as launcher:
         with trace.use_span(outer):
             launcher.submitted(submission("with"))
         launcher.submitted(submission("without"))
-    found = {message.key: trace_id(message.trace) for message in read(topics, SUBMITTED)}
-    assert found == {b"with": f"{5:032x}", b"without": None}
+    traces = {message.key: trace_id(message.trace) for message in read(topics, SUBMITTED)}
+    assert traces == {b"with": f"{5:032x}", b"without": None}

@@ -14,7 +14,9 @@ from leap.retrainer.dataset.feature_table import frame, normalise
 from leap.schemas.events import Event, JobAllocated, JobCompleted, JobSubmitted
 from leap.schemas.topics import ALLOCATED, COMPLETED, load_topics
 from leap.streams.joining.attempt import join_parts, merge_part, to_part
-from leap.streams.simulator.fleet import DAY_S, DayBatch, Fleet, FleetConfig
+from leap.streams.simulator.day_batch import DayBatch
+from leap.streams.simulator.events import attempt_columns, day_events
+from leap.streams.simulator.fleet import DAY_S, Fleet, FleetConfig
 
 SMALL = FleetConfig(days=8, attempts_per_day=300)
 
@@ -25,28 +27,28 @@ def fleet() -> Fleet:
 
 
 def events_of(batch: DayBatch, kind: type[Event]) -> list[Event]:
-    return [event for _, _, event in batch.events() if isinstance(event, kind)]
+    return [event for _, _, event in day_events(batch) if isinstance(event, kind)]
 
 
-def test_a_seed_is_a_fleet_and_days_can_be_asked_for_in_any_order(fleet: Fleet) -> None:
-    assert list(Fleet(SMALL).day(5).events()) == list(fleet.day(5).events())
-    assert list(fleet.day(5).events()) == list(fleet.day(5).events())
+def test_fleet_is_determined_by_its_seed_in_any_order_of_days(fleet: Fleet) -> None:
+    assert list(day_events(Fleet(SMALL).day(5))) == list(day_events(fleet.day(5)))
+    assert list(day_events(fleet.day(5))) == list(day_events(fleet.day(5)))
     other = Fleet(FleetConfig(seed=1, days=8, attempts_per_day=300))
-    assert list(other.day(5).events()) != list(fleet.day(5).events())
+    assert list(day_events(other.day(5))) != list(day_events(fleet.day(5)))
 
 
-def test_more_days_begin_as_fewer_do(fleet: Fleet) -> None:
+def test_longer_fleet_starts_with_the_same_days(fleet: Fleet) -> None:
     longer = Fleet(FleetConfig(days=15, attempts_per_day=300))
     for day in range(4):  # before the new hardware of the shorter one
-        assert list(longer.day(day).events()) == list(fleet.day(day).events())
+        assert list(day_events(longer.day(day))) == list(day_events(fleet.day(day)))
         np.testing.assert_array_equal(longer.truth(longer.day(day)), fleet.truth(fleet.day(day)))
 
 
-def test_submissions_do_not_depend_on_what_is_hidden() -> None:
-    one, two = (Fleet(FleetConfig(days=8, attempts_per_day=300, hidden_seed=seed)) for seed in (1, 2))
+def test_submissions_do_not_depend_on_latent_effects() -> None:
+    left, right = (Fleet(FleetConfig(days=8, attempts_per_day=300, hidden_seed=seed)) for seed in (1, 2))
     differing = 0
     for day in range(8):
-        first, second = one.day(day), two.day(day)
+        first, second = left.day(day), right.day(day)
         assert events_of(first, JobSubmitted) == events_of(second, JobSubmitted)
         assert events_of(first, JobAllocated) == events_of(second, JobAllocated)
         for a, b in zip(events_of(first, JobCompleted), events_of(second, JobCompleted), strict=True):
@@ -60,18 +62,18 @@ def test_rows_equal_the_joined_events(fleet: Fleet) -> None:
     for day in range(fleet.config.days):
         batch = fleet.day(day)
         parts: dict[str, dict[str, str]] = {}
-        for _, _, event in batch.events():
+        for _, _, event in day_events(batch):
             assert isinstance(event, JobSubmitted | JobAllocated | JobCompleted)
             merge_part(parts.setdefault(event.attempt_id, {}), *to_part(event))
         rows = [join_parts(part, fleet.catalog) for part in parts.values() if {"submitted", "completed"} <= part.keys()]
         expected = frame(rows).sort_values("attempt_id", ignore_index=True)
         assert len(expected) > 200
         pd.testing.assert_frame_equal(
-            normalise(pd.DataFrame(batch.attempts())), expected, check_exact=False, rtol=1e-12
+            normalise(pd.DataFrame(attempt_columns(batch))), expected, check_exact=False, rtol=1e-12
         )
 
 
-def test_a_row_is_a_success_that_was_submitted_and_heard_of(fleet: Fleet) -> None:
+def test_rows_are_successes_with_submission_and_completion(fleet: Fleet) -> None:
     batch = fleet.day(2)
     submitted = {event.attempt_id for event in events_of(batch, JobSubmitted) if isinstance(event, JobSubmitted)}
     good = {
@@ -79,12 +81,12 @@ def test_a_row_is_a_success_that_was_submitted_and_heard_of(fleet: Fleet) -> Non
         for event in events_of(batch, JobCompleted)
         if isinstance(event, JobCompleted) and event.measurements.get("throughput", 0) > 0
     }
-    assert set(batch.attempts()["attempt_id"]) == submitted & good
+    assert set(attempt_columns(batch)["attempt_id"]) == submitted & good
 
 
-def test_disorder_is_that_of_real_events() -> None:
+def test_events_are_late_repeated_lost_and_failed() -> None:
     batch = Fleet(FleetConfig(days=2, attempts_per_day=5000)).day(1)
-    events = list(batch.events())
+    events = list(day_events(batch))
     count = Counter(topic for topic, _, _ in events)
     assert count[ALLOCATED] < 0.99 * len(batch)
     completions = [event for _, _, event in events if isinstance(event, JobCompleted)]
@@ -97,9 +99,9 @@ def test_disorder_is_that_of_real_events() -> None:
     assert sum(b < a - dt.timedelta(hours=1) for a, b in itertools.pairwise(order)) > 10  # late
 
 
-def test_events_of_several_days_arrive_in_order_and_none_is_lost(fleet: Fleet) -> None:
+def test_events_of_several_days_are_ordered_and_complete(fleet: Fleet) -> None:
     streamed = list(fleet.events(range(4)))
-    daily = [message for day in range(4) for message in fleet.day(day).events()]
+    daily = [message for day in range(4) for message in day_events(fleet.day(day))]
     assert Counter(msgspec.json.encode(message) for message in streamed) == Counter(map(msgspec.json.encode, daily))
     submissions = [event.submitted_at for _, _, event in streamed if isinstance(event, JobSubmitted)]
     assert sum(b < a - dt.timedelta(seconds=2) for a, b in itertools.pairwise(submissions)) == 0
@@ -116,7 +118,7 @@ def test_names_normalise_to_the_family_and_events_fit_their_topics(fleet: Fleet)
             assert family(event.job_name) == key
 
 
-def test_truth_is_known_on_every_candidate_and_noise_is_around_it(fleet: Fleet) -> None:
+def test_truth_covers_all_candidates_and_noise_is_centred_on_it(fleet: Fleet) -> None:
     batch = fleet.day(3)
     truth = fleet.truth(batch)
     np.testing.assert_array_equal(np.isfinite(truth), batch.candidates)
@@ -138,7 +140,7 @@ def test_hardware_families_and_model_types_appear_over_time(fleet: Fleet) -> Non
     assert all((fleet.types.born[batch.model_type] <= batch.day).all() for batch in seen)
 
 
-def test_days_are_days(fleet: Fleet) -> None:
+def test_batch_is_within_its_day_and_days_are_bounded(fleet: Fleet) -> None:
     batch = fleet.day(6)
     assert batch.date == dt.date(2026, 1, 7)
     midnight = dt.datetime(2026, 1, 7, tzinfo=dt.UTC).timestamp() * 1000

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from leap.streams.cli.simulator import app
-from leap.streams.simulator import constants as calibration
-from leap.streams.simulator import marginals
+from leap.streams.simulator import constants, marginals
 from leap.streams.simulator.calibration_report import Description, Marginal, as_table, describe
 from leap.streams.simulator.fleet import Fleet, FleetConfig
 from leap.streams.simulator.marginals import Attempts
@@ -24,13 +23,13 @@ def published() -> Description:
 
 
 def attempts(day: list[int], measured: list[float], batch: list[int] | None = None) -> Attempts:
-    one = np.zeros(len(day), dtype=np.int64)
-    sizes = one if batch is None else np.array(batch)
-    return Attempts(np.array(day), one, one, one + 1, sizes, np.array(measured))
+    zeros = np.zeros(len(day), dtype=np.int64)
+    sizes = zeros if batch is None else np.array(batch)
+    return Attempts(np.array(day), zeros, zeros, zeros + 1, sizes, np.array(measured))
 
 
 def test_every_published_marginal_is_met(published: Description) -> None:
-    outside = [one for one in published.marginals if not one.within]
+    outside = [marginal for marginal in published.marginals if not marginal.within]
     assert not outside
     assert len(published.marginals) == 18
 
@@ -93,15 +92,15 @@ def test_wide_keys_compares_percentiles_of_frequent_keys() -> None:
 
 
 def test_lookup_table_is_the_mean_of_busy_keys_of_the_window_before() -> None:
-    count = int(1 / calibration.TABLE_SHARE) + 1
+    count = int(1 / constants.TABLE_SHARE) + 1
     before = [1.0, 3.0] * (count // 2)
     rare = [7.0]  # makes less than the share of the window, so it does not enter
     now = [2.0, 2.1, 2.5, 7.0]
     table = attempts([0] * (len(before) + 1) + [1] * 4, before + rare + now, [8] * len(before) + [9] + [8, 8, 8, 9])
-    found = marginals.lookup_table(table)
-    assert (found.coverage, found.model_types) == (75.0, 1)
-    assert found.accuracy.w5 == 66.7  # 2.0 for 2.0 and 2.1, not for 2.5
-    with pytest.raises(ValueError, match="too small a fleet"):
+    result = marginals.lookup_table(table)
+    assert (result.coverage, result.model_types) == (75.0, 1)
+    assert result.accuracy.w5 == 66.7  # 2.0 for 2.0 and 2.1, not for 2.5
+    with pytest.raises(ValueError, match="the fleet is too small"):
         marginals.lookup_table(attempts([0, 1], [1.0, 1.0], [1, 2]))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from leap.schemas.hardware import Hardware, load_catalog
-from leap.streams.simulator import model_definitions as operators
+from leap.streams.simulator import model_definitions
 from leap.streams.simulator.fleet import Fleet, FleetConfig
 from leap.streams.simulator.job_families import Configurations
 from leap.streams.simulator.model_types import make_model_types
@@ -86,9 +86,9 @@ def test_half_an_attempt_an_hour_is_one_every_second_hour() -> None:
     assert (given == 0).sum() == 12
 
 
-@pytest.mark.parametrize("domain", sorted(operators.BUILDERS))
+@pytest.mark.parametrize("domain", sorted(model_definitions.BUILDERS))
 def test_definitions_are_bounded_and_grow_with_size(domain: str) -> None:
-    small, large = (operators.BUILDERS[domain](size, "m").definition for size in (0.0, 0.999))
+    small, large = (model_definitions.BUILDERS[domain](size, "m").definition for size in (0.0, 0.999))
     for definition in (small, large):
         assert 10 <= len(definition.operators) <= 200
         assert len(definition.edges) == len(definition.operators) - 1
@@ -97,10 +97,10 @@ def test_definitions_are_bounded_and_grow_with_size(domain: str) -> None:
 
 def test_arithmetic_of_operators() -> None:
     # 10 rows of 4 by 6: 480 operations, 24 weights. A 3x3 convolution of 8 to 16 channels on 5x5: 57,600, 1,152.
-    dense, convolution = operators.matmul("d", 10, 4, 6), operators.conv("c", 5, 8, 16)
+    dense, convolution = model_definitions.matmul("d", 10, 4, 6), model_definitions.conv("c", 5, 8, 16)
     assert (dense.flops, dense.parameters) == (480, 24)
     assert (convolution.flops, convolution.parameters) == (57_600, 1_152)
-    assert operators.attention("a", 7, 64, 2).flops == 4 * 7 * 7 * 64
+    assert model_definitions.attention("a", 7, 64, 2).flops == 4 * 7 * 7 * 64
 
 
 def test_capacity_is_respected_but_for_those_without_a_choice() -> None:
