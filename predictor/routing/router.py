@@ -20,10 +20,10 @@ from leap.predictor.artifacts import artifact as artifacts
 from leap.predictor.artifacts.artifact import Artifact
 from leap.predictor.artifacts.store import ArtifactStore
 from leap.predictor.routing.background import BackgroundThread
-from leap.predictor.routing.forks import watch_forks
 from leap.predictor.routing.ranking import DEADLINE_EXCEEDED, FAILED, INVALID, NO_ARTIFACT, Policy, no_opinion, rank
 from leap.predictor.routing.refusal import refusal
 from leap.predictor.routing.rollout import premium_efficiency
+from leap.predictor.storage.forks import watch_forks
 from leap.predictor.storage.urls import redact_url
 from leap.schemas.codec import Rejected
 from leap.schemas.events import THROUGHPUT, JobSubmitted, PreferenceList

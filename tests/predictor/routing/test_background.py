@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from leap.predictor.artifacts.store import Pointer
 from leap.predictor.routing.background import BackgroundThread
 from leap.predictor.routing.router import Router
 from tests.builders import submission
+from tests.forks import in_child
 
 HANGS = """
 import sys, threading
@@ -83,23 +83,6 @@ class Slow(LocalStore):
         self.asked.set()
         self.release.wait(60)
         return super().pointer(target)
-
-
-def in_child(call: Callable[[], str]) -> str:
-    """What a call answers in a forked child, which has 60 s for it."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            threading.Timer(60, os._exit, [1]).start()
-            os.write(writer, call().encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as told:
-        answer = told.read()
-    os.waitpid(child, 0)
-    return answer
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-?threaded")
