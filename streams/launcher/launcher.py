@@ -5,6 +5,7 @@ What could not be queued is counted, and logged once a minute.
 """
 
 import atexit
+import ctypes
 import logging
 import os
 import threading
@@ -101,8 +102,12 @@ class Launcher:
         watch_forks(self)
 
     def after_fork(self) -> None:
-        """Free the lock, which another thread may have held: a copy still counts what it drops."""
+        """Free the lock, which another thread may have held: a copy still counts what it drops.
+
+        The client is never destroyed here: it would wait for threads that stayed with the parent, or crash.
+        """
         self._lock = threading.RLock()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._producer))
 
     def submitted(self, event: JobSubmitted | Fields) -> bool:
         """An attempt is about to start; whether it was queued. Key: attempt_id.
