@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from leap.predictor.artifacts import artifact as artifacts
 from leap.predictor.artifacts.artifact import Artifact
 from leap.predictor.artifacts.store import ArtifactStore
+from leap.predictor.routing import trial
 from leap.predictor.routing.background import BackgroundThread
 from leap.predictor.routing.ranking import DEADLINE_EXCEEDED, FAILED, INVALID, NO_ARTIFACT, Policy, no_opinion, rank
 from leap.predictor.routing.refusal import refusal
@@ -102,7 +102,7 @@ class Router:
         return self._artifact
 
     def refresh(self) -> bool:
-        """Follow the pointer; whether the artifact changed. An artifact that does not load changes nothing."""
+        """Follow the pointer; whether the artifact changed. One that fails to load, or its trial, changes nothing."""
         try:
             return self.load()
         except Exception as error:  # whatever the store does, serving goes on with what it has
@@ -119,7 +119,7 @@ class Router:
                 wanted = pointer.version if pointer else None
             changed = False
             if wanted is not None and not (self._artifact and self._artifact.manifest.version == wanted):
-                self._artifact = artifacts.load(self._store.folder(self._target, wanted))
+                self._artifact = trial.load(self._store.folder(self._target, wanted))
                 log.info("artifact in use: %s", wanted)
                 changed = True
             self.followed_at = self._clock()
