@@ -33,7 +33,7 @@ __all__ = [
     "Time",
 ]
 
-MAX_CANDIDATES = 256
+MAX_CANDIDATES = 1_000
 MAX_TARGETS = 64
 THROUGHPUT = "throughput"
 SUCCEEDED = "succeeded"

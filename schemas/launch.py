@@ -73,7 +73,7 @@ class LaunchConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return self.num_trainers * self.accelerators_per_trainer
 
 
-class Operator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Operator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """One operator of a model's forward graph, per sample.
 
     Attributes
@@ -103,7 +103,9 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     attributes: Annotated[dict[Name, float], Meta(max_length=64)] = {}
 
 
-class ModelDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class ModelDefinition(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
+):
     """The operators of a model and the edges between them.
 
     Attributes

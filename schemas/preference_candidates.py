@@ -11,7 +11,9 @@ Basis = Literal["family history", "similar jobs", "specification only"]
 Observations = Annotated[int, Meta(ge=0, le=2**53)]
 
 
-class RankedCandidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class RankedCandidate(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
+):
     """One hardware type with its prediction, best first in a preference list.
 
     Attributes
@@ -48,7 +50,9 @@ class RankedCandidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     outside: tuple[str, ...] = ()
 
 
-class ExcludedCandidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class ExcludedCandidate(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
+):
     """A hardware type that is not ranked.
 
     Attributes

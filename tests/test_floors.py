@@ -39,7 +39,7 @@ INNER = {
         {"hardware", "preference_candidates"},
         {"events"},
         {"backfill", "codec", "topics"},
-        {"tooling"},
+        {"tooling", "validation"},
     ),
     "predictor": (
         {"describe", "features", "storage"},

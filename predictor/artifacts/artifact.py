@@ -26,7 +26,6 @@ from leap.predictor.storage.fsync import sync, sync_folder
 from leap.schemas.hardware import Catalog
 
 CATALOG_FILE = "catalog.json"
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def write(parent: Path, manifest: Manifest, catalog: Catalog, write_files: Calla
     try:
         write_files(draft)
         (draft / CATALOG_FILE).write_bytes(catalog.to_json())
-        files = {path.name: _entry(path) for path in sorted(draft.iterdir())}
+        files = {path.name: FileEntry.of(path) for path in sorted(draft.iterdir())}
         digest = hashlib.sha256("".join(f"{name}:{entry.sha256};" for name, entry in files.items()).encode())
         version = f"{manifest.target}-{manifest.created_at:%Y%m%dT%H%M%SZ}-{digest.hexdigest()[:12]}"
         final = msgspec.structs.replace(manifest, version=version, files=files)
@@ -126,24 +125,12 @@ def write(parent: Path, manifest: Manifest, catalog: Catalog, write_files: Calla
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _entry(path: Path) -> FileEntry:
-    return FileEntry(bytes=path.stat().st_size, sha256=_sha256(path))
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
 def _verify(folder: Path, manifest: Manifest) -> None:
     for name, entry in manifest.files.items():
         path = folder / name
         if path.is_symlink() or path.stat().st_size != entry.bytes:
             raise ArtifactError(f"{path}: not the {entry.bytes} bytes that the manifest names; fetch it again")
-        if _sha256(path) != entry.sha256:
+        if FileEntry.of(path) != entry:
             raise ArtifactError(f"{path}: its digest is not the manifest's; fetch it again")
     for name in (CATALOG_FILE, *Snapshot.REQUIRED):
         if name not in manifest.files:

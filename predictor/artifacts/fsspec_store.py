@@ -1,13 +1,15 @@
 """Artifacts in any fsspec store (S3, GCS, HDFS, ...), kept in a local cache once read."""
 
+import hashlib
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from leap.predictor.artifacts.manifest import FILE as MANIFEST
-from leap.predictor.artifacts.manifest import FILE_NAME, MAX_MANIFEST_BYTES, ArtifactError, decode
+from leap.predictor.artifacts.manifest import FILE_NAME, MAX_MANIFEST_BYTES, ArtifactError, FileEntry, decode
 from leap.predictor.artifacts.signing import FILE as SIGNATURES
 from leap.predictor.artifacts.signing import SigningKey, TrustedKeys
 from leap.predictor.artifacts.store import (
@@ -21,6 +23,7 @@ from leap.predictor.artifacts.store import (
     read_pointer,
 )
 from leap.predictor.storage.bounded import bounded_read
+from leap.predictor.storage.forks import watch_forks
 from leap.predictor.storage.fsync import sync_folder
 from leap.predictor.storage.urls import open_filesystem, redact_url
 
@@ -34,13 +37,27 @@ class RemoteStore:
     The manifest is written last, so that a version without one is not there yet. On S3 the pointer moves by a
     conditional write. Elsewhere it is read, written and read back: of two movers in the same moment the later
     write stands, and the earlier may believe that it won.
+
+    The cache is a folder for each URL, and a copy in it counts only while it is what the store's manifest says.
     """
 
     def __init__(self, url: str, cache: Path, trusted: TrustedKeys | None = None) -> None:
-        self._files, self._root = open_filesystem(url)
-        self._cache = cache
+        self._opened, self._root = open_filesystem(url)
+        self._address = url
         self._url = redact_url(url)
+        self._cache = cache / hashlib.sha256(self._url.rstrip("/").encode()).hexdigest()[:16]
         self._trusted = trusted
+        watch_forks(self)
+
+    def after_fork(self) -> None:
+        """Open the store anew when it is next needed: connections and the threads behind them stay with the parent."""
+        self._opened = None
+
+    @property
+    def _files(self) -> Any:
+        if self._opened is None:
+            self._opened, _ = open_filesystem(self._address)
+        return self._opened
 
     def _path(self, *parts: str) -> str:
         return "/".join((self._root.rstrip("/"), *parts))
@@ -53,16 +70,15 @@ class RemoteStore:
 
     def folder(self, target: str, version: str) -> Path:
         """See :class:`leap.predictor.artifacts.store.ArtifactStore`."""
+        manifest = self._checked(target, version)
         place = self._cache / target / version
-        cached = _whole(place) if VERSION.fullmatch(version) else None
-        manifest = self._checked(target, version, cached)
-        if cached is None:
+        if not _is_copy(place, manifest):
             self._fetch(target, version, manifest, place)
         return place
 
-    def _checked(self, target: str, version: str, cached: bytes | None = None) -> bytes:
+    def _checked(self, target: str, version: str) -> bytes:
         """The manifest of a version that is there, signed where it must be."""
-        data = cached or self._manifest(target, version)
+        data = self._manifest(target, version)
         if self._trusted is not None:
             self._trusted.check(data, self._small(target, version, SIGNATURES), target, version)
         return data
@@ -86,7 +102,7 @@ class RemoteStore:
                 self._files.get_file(path, str(draft / name))
             (draft / MANIFEST).write_bytes(manifest)
             sync_folder(draft)
-            if place.exists() and _whole(place) is None:
+            if place.exists() and not _is_copy(place, manifest):
                 shutil.rmtree(place)
             if not place.exists():
                 draft.rename(place)
@@ -160,14 +176,17 @@ class RemoteStore:
             return {"IfNoneMatch": "*"}
 
 
-def _whole(place: Path) -> bytes | None:
-    """The manifest of a copy in the cache, if no file of it is missing or cut off."""
+def _is_copy(place: Path, manifest: bytes) -> bool:
+    """Whether a folder in the cache holds this manifest, the files that it names as it names them, and nothing else."""
     try:
-        manifest = bounded_read(place / MANIFEST, MAX_MANIFEST_BYTES)
-        entries = decode(manifest).files.items()
-        return manifest if all((place / name).stat().st_size == entry.bytes for name, entry in entries) else None
+        if bounded_read(place / MANIFEST, MAX_MANIFEST_BYTES) != manifest:
+            return False
+        files = decode(manifest).files
+        return {path.name for path in place.iterdir() if not path.is_symlink()} == {MANIFEST, *files} and all(
+            FileEntry.of(place / name) == entry for name, entry in files.items()
+        )
     except (OSError, ArtifactError):
-        return None
+        return False
 
 
 def _refused(error: OSError) -> bool:

@@ -1,8 +1,10 @@
 """The manifest of an artifact: what it is, what it was made from, and what each of its files must be."""
 
+import hashlib
 import re
 from datetime import datetime
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Self
 
 import msgspec
 from msgspec import Meta
@@ -32,6 +34,12 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     bytes: Annotated[int, Meta(ge=0, le=2**33)]
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """Those of a file as it is now."""
+        with path.open("rb") as file:
+            return cls(bytes=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
 class Range(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ def open_store(url: str, cache: Path | None = None, trusted_keys: str = "") -> A
     Parameters
     ----------
     cache
-        Where artifacts of a remote store are kept; a directory of this user by default.
+        Where artifacts of remote stores are kept, each store's apart; a directory of this user by default.
     trusted_keys
         File of public keys (:class:`~leap.predictor.artifacts.signing.TrustedKeys`), of which one must have signed
         what is served; empty takes all.

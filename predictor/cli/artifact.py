@@ -217,8 +217,8 @@ def sign(
 def verify(
     version: Version, artifacts: Artifacts = STORE, target: Target = THROUGHPUT, trusted_keys: TrustedKeys = ""
 ) -> None:
-    """Load an artifact as a launcher would, and say what is wrong with it."""
-    from leap.predictor.artifacts.artifact import load  # loads ONNX Runtime
+    """Load an artifact and rank its examples as a launcher would, and say what is wrong with it."""
+    from leap.predictor.routing.trial import load  # loads ONNX Runtime
 
     manifest = load(open_store(artifacts, trusted_keys=trusted_keys).folder(target, version)).manifest
     print(f"{version} can be served: {manifest.recipe}, {manifest.rows} rows{', signed' if trusted_keys else ''}")
@@ -236,7 +236,7 @@ def prune_artifacts(
 
 
 def _move(store: ArtifactStore, target: str, version: str, reason: str, *, pinned: bool) -> None:
-    from leap.predictor.artifacts.artifact import load  # loads ONNX Runtime
+    from leap.predictor.routing.trial import load  # loads ONNX Runtime
 
     pointer = pointer_or_none(store, target)
     before = pointer.version if pointer else None

@@ -4,8 +4,8 @@ All are per sample and for the forward pass, as the definition states them. A jo
 NaN in every one of them; a value that does not apply to a model (heads of one without attention) is NaN.
 """
 
-from collections import deque
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,21 +224,23 @@ def _attention(operators: list[Operator]) -> dict[str, float]:
 
 
 def _graph(count: int, edges: tuple[tuple[int, ...], ...]) -> tuple[int, int, int]:
-    """Depth (Kahn's algorithm), greatest out-degree and greatest in-degree."""
-    targets: list[list[int]] = [[] for _ in range(count)]
-    waiting = [0] * count
-    for source, target in edges:
-        targets[source].append(target)
-        waiting[target] += 1
-    fan_out = max(len(following) for following in targets)
+    """Depth (Kahn's algorithm), greatest out-degree and greatest in-degree.
+
+    Targets lie in one list, by source: a list for each operator would have Python look for garbage among them.
+    """
+    ends = np.fromiter(chain.from_iterable(edges), dtype=np.intp, count=2 * len(edges))
+    source, target = ends[::2], ends[1::2]
+    leaving, waiting = np.bincount(source, minlength=count), np.bincount(target, minlength=count).tolist()
+    targets = target[np.argsort(source, kind="stable")].tolist()
+    first = [0, *np.cumsum(leaving).tolist()]
     fan_in = max(waiting)
     level = [1] * count
-    ready = deque(node for node in range(count) if not waiting[node])
-    while ready:
-        node = ready.popleft()
-        for target in targets[node]:
-            level[target] = max(level[target], level[node] + 1)
-            waiting[target] -= 1
-            if not waiting[target]:
-                ready.append(target)
-    return max(level), fan_out, fan_in
+    ready = [node for node in range(count) if not waiting[node]]
+    for node in ready:  # which grows meanwhile
+        deeper = level[node] + 1
+        for following in targets[first[node] : first[node + 1]]:
+            level[following] = max(level[following], deeper)
+            waiting[following] -= 1
+            if not waiting[following]:
+                ready.append(following)
+    return max(level), int(leaving.max()), fan_in

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
 import numpy as np
 
 from leap.predictor.artifacts.artifact import Artifact
@@ -13,7 +14,6 @@ from leap.predictor.features.matrix import Matrix
 from leap.predictor.routing.placement import RANKED, REASONS, Goal, Placement, order, place
 from leap.predictor.routing.provenance import Provenance, provenance
 from leap.predictor.routing.rollout import Switches
-from leap.schemas.codec import encode
 from leap.schemas.events import ExcludedCandidate, JobSubmitted, PreferenceList, RankedCandidate
 
 NO_CANDIDATES = "no candidates"
@@ -23,12 +23,17 @@ ALL_EXCLUDED = "all candidates excluded"
 TOO_LARGE = "list too large"
 DEADLINE_EXCEEDED = "deadline exceeded"
 FAILED = "internal error"
+INVALID = "invalid submission"
 #: Why a list may be empty.
-NO_OPINIONS = (NO_CANDIDATES, NO_ARTIFACT, SWITCHED_OFF, ALL_EXCLUDED, TOO_LARGE, DEADLINE_EXCEEDED, FAILED)
+NO_OPINIONS = (
+    NO_CANDIDATES, NO_ARTIFACT, SWITCHED_OFF, ALL_EXCLUDED, TOO_LARGE, DEADLINE_EXCEEDED, FAILED, INVALID,
+)  # fmt: skip
 #: Below what a topic takes (1 MiB) by more than key, headers and the record's own fields.
 MAX_LIST_BYTES = 1_000_000
 #: So many candidates fit, whatever their names: a list has each name twice, in 3 kB at most, and 1 kB beside.
 FEW = 64
+#: Bytes that JSON needs for a character at most.
+_ESCAPED = 6
 NOT_ELIGIBLE = "pinned, but not among the candidates"
 
 
@@ -53,13 +58,15 @@ class _Scored:
 
 
 def no_opinion(submission: JobSubmitted, reason: str, now: datetime) -> PreferenceList:
-    """The empty list, with its reason."""
+    """The empty list, with its reason; without the candidates where their names alone might not fit."""
+    names = submission.candidates
+    fits = len(names) <= FEW or _ESCAPED * sum(map(len, names)) <= MAX_LIST_BYTES - 100_000
     return PreferenceList(
         attempt_id=submission.attempt_id,
         model_type=submission.model_type,
         no_opinion=reason,
         pinned=submission.pinned,
-        candidates=submission.candidates,
+        candidates=names if fits else (),
         decided_at=now,
     )
 
@@ -84,8 +91,8 @@ def rank(
 
 
 def _bounded(answer: PreferenceList, submission: JobSubmitted, now: datetime) -> PreferenceList:
-    """A list that no topic takes would stop the worker; without an opinion it has each name once, and fits."""
-    if len(submission.candidates) <= FEW or len(encode(answer)) <= MAX_LIST_BYTES:
+    """A list that no topic takes would stop the worker."""
+    if len(submission.candidates) <= FEW or len(msgspec.json.encode(answer)) <= MAX_LIST_BYTES:
         return answer
     return no_opinion(submission, TOO_LARGE, now)
 

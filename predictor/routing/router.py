@@ -1,29 +1,39 @@
 """The launch path in process: rank a job, never raise, never wait longer than the deadline.
 
-``Router(store).rank(job)`` is what a launcher calls. It keeps the last artifact that loaded; whatever fails
-is an empty list with its reason, and a count.
+``Router(store).rank(job)`` is what a launcher calls. It keeps the last artifact that loaded; whatever fails, or is
+wrong with the job, is an empty list with its reason, and a count. Importing it starts no thread, nor does a router
+before the first `rank` with a deadline, for which somebody must wait while another ranks.
 """
 
 import logging
 import os
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
-from leap.predictor.artifacts import artifact as artifacts
 from leap.predictor.artifacts.artifact import Artifact
 from leap.predictor.artifacts.store import ArtifactStore
-from leap.predictor.routing.ranking import DEADLINE_EXCEEDED, FAILED, NO_ARTIFACT, Policy, no_opinion, rank
+from leap.predictor.routing import trial
+from leap.predictor.routing.background import BackgroundThread
+from leap.predictor.routing.ranking import DEADLINE_EXCEEDED, FAILED, INVALID, NO_ARTIFACT, Policy, no_opinion, rank
+from leap.predictor.routing.refusal import refusal
 from leap.predictor.routing.rollout import premium_efficiency
+from leap.predictor.storage.forks import watch_forks
 from leap.predictor.storage.urls import redact_url
+from leap.schemas.codec import Rejected
 from leap.schemas.events import THROUGHPUT, JobSubmitted, PreferenceList
+from leap.schemas.validation import validated
 
 log = logging.getLogger(__name__)
 
 DEADLINE_SECONDS = 0.05
+
+Fields = Mapping[str, Any]
 
 
 def _now() -> datetime:
@@ -43,7 +53,7 @@ class Router:
         Called once a batch; returns what is in force. By default nothing is switched, and premium types are kept as
         LEAP_PREMIUM_EFFICIENCY says.
     deadline
-        Seconds that `rank` may take; past it the list is empty.
+        Seconds that `rank` may take; past it the list is empty. None waits as long as it takes, without a thread.
     version
         Serve this artifact whatever the pointer says (replay).
 
@@ -65,7 +75,7 @@ class Router:
         store: ArtifactStore,
         target: str = THROUGHPUT,
         policy: Callable[[], Policy] | None = None,
-        deadline: float = DEADLINE_SECONDS,
+        deadline: float | None = DEADLINE_SECONDS,
         version: str | None = None,
         clock: Callable[[], datetime] = _now,
     ) -> None:
@@ -78,12 +88,13 @@ class Router:
         self._version = version
         self._clock = clock
         self._artifact: Artifact | None = None
-        self._lock = threading.Lock()
-        self._start_thread()
+        self.after_fork()
+        watch_forks(self)
 
-    def _start_thread(self) -> None:
-        self._process = os.getpid()
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="leap-rank")
+    def after_fork(self) -> None:
+        """Begin with a free lock and no thread; a forked child that follows the pointer calls `follow` again."""
+        self._lock = threading.Lock()
+        self._thread = BackgroundThread("leap-rank")
 
     @property
     def artifact(self) -> Artifact | None:
@@ -91,7 +102,7 @@ class Router:
         return self._artifact
 
     def refresh(self) -> bool:
-        """Follow the pointer; whether the artifact changed. An artifact that does not load changes nothing."""
+        """Follow the pointer; whether the artifact changed. One that fails to load, or its trial, changes nothing."""
         try:
             return self.load()
         except Exception as error:  # whatever the store does, serving goes on with what it has
@@ -108,32 +119,60 @@ class Router:
                 wanted = pointer.version if pointer else None
             changed = False
             if wanted is not None and not (self._artifact and self._artifact.manifest.version == wanted):
-                self._artifact = artifacts.load(self._store.folder(self._target, wanted))
+                self._artifact = trial.load(self._store.folder(self._target, wanted))
                 log.info("artifact in use: %s", wanted)
                 changed = True
             self.followed_at = self._clock()
             return changed
 
-    def rank(self, job: JobSubmitted) -> PreferenceList:
-        """The preference list of one job, within the deadline. Never raises."""
+    def rank(self, job: JobSubmitted | Fields) -> PreferenceList:
+        """The preference list of one job, within the deadline. Never raises.
+
+        Parameters
+        ----------
+        job
+            The submission, or its fields. One that is not valid is refused, before it could hold up another.
+        """
+        until = time.monotonic() + (self._deadline or 0.0)
+        checked = self._checked(job)
+        if isinstance(checked, PreferenceList):
+            return checked
+        if self._deadline is None:
+            return self._rank([checked])[0]
         try:
-            if self._process != os.getpid():  # threads do not survive a fork
-                self._start_thread()
-            answer = self._executor.submit(self.rank_many, [job])
+            answer = self._thread.submit(partial(self._rank, [checked]))
         except Exception as error:  # no thread to be had, or the interpreter is going down
             return self._failed(job, error)
         try:
-            return answer.result(timeout=self._deadline)[0]
+            return answer.result(timeout=max(0.0, until - time.monotonic()))[0]
         except TimeoutError:
             if not answer.cancel():
                 answer.add_done_callback(self._late)
             self.counts[DEADLINE_EXCEEDED] += 1
-            return no_opinion(job, DEADLINE_EXCEEDED, self._clock())
+            return no_opinion(checked, DEADLINE_EXCEEDED, self._clock())
         except Exception as error:
             return self._failed(job, error)
 
-    def rank_many(self, jobs: Sequence[JobSubmitted]) -> list[PreferenceList]:
-        """Preference lists of a batch, in its order, without a deadline. Never raises."""
+    def rank_many(self, jobs: Sequence[JobSubmitted | Fields]) -> list[PreferenceList]:
+        """Preference lists of a batch, in its order, without a deadline or a thread. Never raises."""
+        checked = [self._checked(job) for job in jobs]
+        lists = iter(self._rank([one for one in checked if isinstance(one, JobSubmitted)]))
+        return [one if isinstance(one, PreferenceList) else next(lists) for one in checked]
+
+    def rank_decoded(self, jobs: Sequence[JobSubmitted]) -> list[PreferenceList]:
+        """As `rank_many`, of jobs that :func:`leap.schemas.codec.decode` has just made, and not checked again."""
+        return self._rank(jobs)
+
+    def _checked(self, job: JobSubmitted | Fields) -> JobSubmitted | PreferenceList:
+        try:
+            return validated(job, JobSubmitted)
+        except Rejected as rejected:
+            self.counts[INVALID] += 1
+            return refusal(job, f"{INVALID}: {rejected}; see `leap schemas show job-submitted`", self._clock())
+        except Exception as error:
+            return self._failed(job, error)
+
+    def _rank(self, jobs: Sequence[JobSubmitted]) -> list[PreferenceList]:
         artifact, now = self._artifact, self._clock()
         if artifact is None:
             lists = [no_opinion(job, NO_ARTIFACT, now) for job in jobs]
@@ -143,14 +182,15 @@ class Router:
             except Exception as error:
                 if len(jobs) == 1:
                     return [self._failed(jobs[0], error)]
-                return [answer for job in jobs for answer in self.rank_many([job])]
+                return [answer for job in jobs for answer in self._rank([job])]
         self.counts.update(answer.no_opinion or "ranked" for answer in lists)
         return lists
 
-    def _failed(self, job: JobSubmitted, error: Exception) -> PreferenceList:
+    def _failed(self, job: object, error: Exception) -> PreferenceList:
         self.counts[FAILED] += 1
-        log.exception("attempt %s not ranked", job.attempt_id, exc_info=error)
-        return no_opinion(job, f"{FAILED}: {type(error).__name__}", self._clock())
+        answer = refusal(job, f"{FAILED}: {type(error).__name__}", self._clock())
+        log.exception("attempt %s not ranked", answer.attempt_id, exc_info=error)
+        return answer
 
     def _late(self, answer: "Future[list[PreferenceList]]") -> None:
         self.counts["late"] += 1

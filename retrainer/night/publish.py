@@ -16,14 +16,16 @@ from leap.predictor.artifacts.artifact import Artifact
 from leap.predictor.artifacts.manifest import ArtifactError, Manifest
 from leap.predictor.artifacts.store import ArtifactStore, Pointer
 from leap.predictor.features import matrix
-from leap.predictor.features.batch import Floats, Rows
+from leap.predictor.features.batch import Floats, HardwareTable, Rows
 from leap.predictor.history.snapshot import Snapshot
 from leap.predictor.models.accuracy import Accuracy
 from leap.predictor.models.serving import GRAPH_FILE, StructuredModel, save_arrays
 from leap.predictor.models.serving import load as load_model
 from leap.predictor.models.structured.estimator import with_refreshed_history
+from leap.predictor.routing.trial import save_examples
 from leap.retrainer.dataset.partitions import day_number
 from leap.retrainer.dataset.training_set import TrainingSet
+from leap.retrainer.night.examples import examples_of
 from leap.retrainer.night.model_selection import Comparison
 from leap.retrainer.night.window import Window
 from leap.schemas.events import ArtifactPublished
@@ -72,7 +74,7 @@ def renewed_manifest(serving: Artifact, window: Window, fences: dict[str, int], 
 
 
 def write(about: Manifest, model: Path, window: Window, snapshot: Snapshot, catalog: Catalog, folder: Path) -> Path:
-    """Write a model, the history of everything up to the night, and the catalog as one artifact under `folder`.
+    """Write a model, the history of everything up to the night, the catalog and examples as one artifact in `folder`.
 
     Parameters
     ----------
@@ -90,6 +92,10 @@ def write(about: Manifest, model: Path, window: Window, snapshot: Snapshot, cata
         else:
             copyfile(model / GRAPH_FILE, draft / GRAPH_FILE)
         snapshot.save(draft)
+        made = Artifact(
+            about, load_model(draft, len(about.features)), Snapshot.load(draft), catalog, HardwareTable(catalog)
+        )
+        save_examples(draft, made, examples_of(window.held_out, catalog, about.created_at))
 
     return artifacts.write(folder, about, catalog, write_files)
 

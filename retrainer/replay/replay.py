@@ -148,7 +148,7 @@ def replay(
         os.truncate(file.fileno(), state.length)
         for batch in submitted(settings, start, end, BATCH_SIZE, after=state.positions):
             began = time.perf_counter()
-            answers = [router.rank_many(batch.submissions) for router in ranked_by]
+            answers = [router.rank_decoded(batch.submissions) for router in ranked_by]
             publish([answer for lists in answers for answer in lists])
             lines = encoder.encode_lines(list(_lines(batch.submissions, versions, learned, answers, endings)))
             file.write(lines)

@@ -4,9 +4,9 @@ import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
-from leap.predictor.artifacts.artifact import load
 from leap.predictor.artifacts.manifest import ArtifactError
 from leap.predictor.artifacts.open import open_store
+from leap.predictor.routing.trial import load
 from leap.predictor.storage.urls import open_filesystem, redact_url
 from leap.schemas.hardware import CatalogError, load_catalog
 from leap.streams.doctor.check import CheckContext, CheckFailed, duration

@@ -5,6 +5,7 @@ What could not be queued is counted, and logged once a minute.
 """
 
 import atexit
+import ctypes
 import logging
 import os
 import threading
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from leap.predictor.storage.forks import watch_forks
 from leap.schemas.codec import decode
 from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
 from leap.streams.kafka.clients import is_fatal, producer_config
@@ -67,8 +69,9 @@ class Launcher:
     settings
         Where the broker is.
     follow_preferences
-        Read the preference lists too, for `preference`. Each process that does reads the whole topic from
-        its end; where launchers are many, rank in process with :class:`leap.predictor.routing.router.Router` instead.
+        Read the preference lists too, for `preference`: creating the launcher then waits up to 2 s until they are read,
+        and `ready` tells whether they are. Each process that does reads the whole topic from its end; where launchers
+        are many, rank in process with :class:`leap.predictor.routing.router.Router` instead.
 
     Raises
     ------
@@ -79,7 +82,8 @@ class Launcher:
     --------
     ::
 
-        with Launcher(Settings.from_environment(os.environ)) as launcher:
+        with Launcher(Settings.from_environment(os.environ), follow_preferences=True) as launcher:
+            launcher.ready(timeout=30.0)
             launcher.submitted(JobSubmitted(...))
             launcher.allocated({"attempt_id": "a-1", "hardware_type": "H100-SXM-80GB", ...})
     """
@@ -95,6 +99,15 @@ class Launcher:
         self._log_at = 0.0
         self._closed = False
         atexit.register(self.close)
+        watch_forks(self)
+
+    def after_fork(self) -> None:
+        """Free the lock, which another thread may have held: a copy still counts what it drops.
+
+        The client is never destroyed here: it would wait for threads that stayed with the parent, or crash.
+        """
+        self._lock = threading.RLock()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._producer))
 
     def submitted(self, event: JobSubmitted | Fields) -> bool:
         """An attempt is about to start; whether it was queued. Key: attempt_id.
@@ -113,6 +126,23 @@ class Launcher:
     def completed(self, event: JobCompleted | Fields) -> bool:
         """An attempt ended; whether it was queued. Key: its family."""
         return self._send(JobCompleted, event)
+
+    def ready(self, timeout: float) -> bool:
+        """Wait until the answer to a submission would be heard, and in time; whether it would. Never raises.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait at most. With the broker away, `submitted` goes on taking events meanwhile.
+
+        Returns
+        -------
+        bool
+            True at once where preference lists are not followed; False of a launcher that is closed or forked.
+        """
+        if self._closed or self._process != os.getpid():
+            return False
+        return self._follower is None or self._follower.ready(timeout)
 
     def preference(self, attempt_id: str, deadline: float) -> PreferenceList:
         """Wait for the preference list of an attempt that was submitted here. Never raises.

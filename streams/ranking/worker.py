@@ -52,7 +52,7 @@ class Ranking:
                 steps.append(Step("rank", message.trace))
             except Rejected as rejected:
                 self._dead_letters.add(message, str(rejected))
-        for answer, step in zip(self._router.rank_many(submissions), steps, strict=True):
+        for answer, step in zip(self._router.rank_decoded(submissions), steps, strict=True):
             outcome = answer.no_opinion or "ranked"
             metrics.LISTS.labels(outcome.partition(":")[0]).inc()
             self._producer.produce(self._topic, encode(answer), answer.attempt_id.encode(), trace=step.headers)

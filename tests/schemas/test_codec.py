@@ -134,7 +134,7 @@ def names(count: int, value: Any = 1) -> dict[str, Any]:
 LIMITS = [  # topic, field, the extremes that are taken, what lies just beyond
     ("job-submitted", "attempt_id", ["a", LONG], ["", LONG + "a"]),
     ("job-submitted", "schema_version", [1, 2**31 - 1], [0, 2**31]),
-    ("job-submitted", "candidates", [[], ["a"] * 256], [["a"] * 257, [""]]),
+    ("job-submitted", "candidates", [[], ["a"] * 1000], [["a"] * 1001, [""]]),
     ("job-submitted", "samples", [5e-324, 1e30], [0, -1, 1.0001e30]),
     ("job-submitted", "submitted_at", ["1970-01-01T00:00:00Z"], ["1969-12-31T23:59:59Z", "2026-01-01T00:00:00"]),
     ("job-submitted", "submitted_at", ["2199-12-31T23:59:59-12:00"], ["2200-01-01T00:00:00Z", "2026-01-01", 0]),

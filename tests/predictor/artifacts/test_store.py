@@ -32,13 +32,6 @@ def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
     return lambda: open_store(root, cache=tmp_path / "cache")
 
 
-@pytest.fixture
-def trained(artifact_store: LocalStore) -> Path:
-    """Folder of a small artifact."""
-    [version] = artifact_store.versions(THROUGHPUT)
-    return artifact_store.folder(THROUGHPUT, version)
-
-
 def pointer(version: str, previous: str | None = None) -> Pointer:
     return Pointer(version=version, previous=previous, reason="test", moved_at=datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -181,25 +174,6 @@ def test_a_move_between_reading_and_writing_is_seen_on_s3(
     with pytest.raises(PointerMoved, match="moved to v2; another writer won"):
         slow.move(THROUGHPUT, pointer("v3", "v1"), expected=pointer("v1"))
     assert quick.pointer(THROUGHPUT) == pointer("v2", "v1")
-
-
-def test_the_cache_of_a_remote_store_does_not_grow(trained: Path, tmp_path: Path) -> None:
-    store = RemoteStore(f"memory://{uuid.uuid4().hex}", tmp_path / "cache")
-    names = [f"v{number}" for number in range(7)]
-    copies(store, trained, tmp_path, names)
-    for name in names:
-        store.folder(THROUGHPUT, name)
-    assert sorted(path.name for path in (tmp_path / "cache" / THROUGHPUT).iterdir()) == names[-4:]
-
-
-def test_a_damaged_copy_in_the_cache_is_fetched_again(trained: Path, tmp_path: Path) -> None:
-    root = f"memory://{uuid.uuid4().hex}"
-    copies(open_store(root), trained, tmp_path, ["v1"])
-    for name in ("model.onnx", "manifest.json"):
-        place = open_store(root, tmp_path / "cache").folder(THROUGHPUT, "v1")
-        (place / name).write_bytes((place / name).read_bytes()[:-1])
-        again = open_store(root, tmp_path / "cache").folder(THROUGHPUT, "v1")
-        assert (again / name).read_bytes() == (trained / name).read_bytes()
 
 
 def test_what_a_killed_process_left_half_written_goes(trained: Path, tmp_path: Path) -> None:

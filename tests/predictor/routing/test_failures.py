@@ -88,8 +88,8 @@ def test_features_that_are_missing_are_still_ranked(store: LocalStore, monkeypat
     def missing(jobs: JobBatch) -> Floats:
         return np.full((len(jobs), len(ratios.FEATURES)), np.nan)
 
-    monkeypatch.setattr(ratios, "features", missing)
     router = serving(store)
+    monkeypatch.setattr(ratios, "features", missing)
     assert router.rank(JOB).ranked
     assert router.counts == {"ranked": 1}
 
@@ -98,8 +98,8 @@ def test_a_bug_in_a_feature(store: LocalStore, monkeypatch: pytest.MonkeyPatch) 
     def broken(jobs: JobBatch) -> Floats:
         raise IndexError("bug in a feature")
 
-    monkeypatch.setattr(ratios, "features", broken)
     router = serving(store)
+    monkeypatch.setattr(ratios, "features", broken)
     assert router.rank(JOB).no_opinion == "internal error: IndexError"
     assert router.counts == {"internal error": 1}
 

@@ -26,6 +26,7 @@ from leap.streams.launcher import launcher as module
 from leap.streams.launcher.launcher import Counts, Launcher
 from leap.streams.launcher.preference_follower import DEADLINE_EXCEEDED
 from leap.streams.runtime.settings import Settings
+from tests.forks import in_child
 from tests.streams.consumer.fatal import fail
 
 START = datetime(2024, 3, 1, 8, tzinfo=UTC)
@@ -214,6 +215,23 @@ def test_copy_in_a_forked_child_drops(absent: Launcher) -> None:
     assert child.exitcode == 0
     assert [answers.get(), answers.get()] == [False, True]
     assert absent.submitted(submission())
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-?threaded")
+def test_a_copy_forked_while_another_thread_counts_drops_too(absent: Launcher) -> None:
+    held, release = threading.Event(), threading.Event()
+
+    def count() -> None:
+        with absent._lock:
+            held.set()
+            release.wait(60)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    assert held.wait(60)
+    assert in_child(lambda: str(absent.submitted(submission()))) == "False"
+    release.set()
+    thread.join(60)
 
 
 def test_events_of_a_script_that_never_closes_are_sent(topics: Settings) -> None:
