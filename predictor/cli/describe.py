@@ -65,7 +65,7 @@ def _described(model: Path | None, torch: str | None, sizes: dict[str, int]) -> 
     except ModuleNotFoundError as error:
         if error.name != "onnx":
             raise
-        raise NotDescribed("reading ONNX needs the package onnx; run: pip install onnx") from None
+        raise NotDescribed("reading ONNX needs the package onnx; run: pip install 'leap[onnx]'") from None
     return onnx_file.describe(path, sizes)
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from importlib.metadata import version as installed
 from pathlib import Path
-from shutil import copyfile
 
 import msgspec
 import numpy as np
@@ -18,7 +17,7 @@ from leap.predictor.artifacts.store import ArtifactStore, Pointer
 from leap.predictor.features import matrix
 from leap.predictor.features.batch import Floats, Rows
 from leap.predictor.history.snapshot import Snapshot
-from leap.predictor.models.serving import GRAPH_FILE, StructuredModel, save_arrays
+from leap.predictor.models.serving import StructuredModel
 from leap.predictor.models.serving import load as load_model
 from leap.predictor.models.structured.estimator import with_refreshed_history
 from leap.retrainer.dataset.partitions import day_number
@@ -30,7 +29,7 @@ from leap.schemas.hardware import Catalog
 
 log = structlog.get_logger(__name__)
 
-LIBRARIES = ("numpy", "onnx", "onnxruntime", "pandas", "scikit-learn")
+LIBRARIES = ("numpy", "pandas", "scikit-learn")
 
 
 def manifest(comparison: Comparison, window: Window, fences: dict[str, int], catalog: Catalog, target: str) -> Manifest:
@@ -83,11 +82,9 @@ def write(about: Manifest, model: Path, window: Window, snapshot: Snapshot, cata
     def write_files(draft: Path) -> None:
         loaded = load_model(model, len(about.features))
         if isinstance(loaded, StructuredModel):
-            save_arrays(
-                draft, with_refreshed_history(loaded.structured, *attempts(window.training, window.held_out)).arrays()
-            )
-        else:
-            copyfile(model / GRAPH_FILE, draft / GRAPH_FILE)
+            rows, y = attempts(window.training, window.held_out)
+            loaded = StructuredModel(with_refreshed_history(loaded.structured, rows, y))
+        loaded.save(draft)
         snapshot.save(draft)
 
     return artifacts.write(folder, about, catalog, write_files)

@@ -195,7 +195,7 @@ def test_the_cache_of_a_remote_store_does_not_grow(trained: Path, tmp_path: Path
 def test_a_damaged_copy_in_the_cache_is_fetched_again(trained: Path, tmp_path: Path) -> None:
     root = f"memory://{uuid.uuid4().hex}"
     copies(open_store(root), trained, tmp_path, ["v1"])
-    for name in ("model.onnx", "manifest.json"):
+    for name in ("trees.json", "manifest.json"):
         place = open_store(root, tmp_path / "cache").folder(THROUGHPUT, "v1")
         (place / name).write_bytes((place / name).read_bytes()[:-1])
         again = open_store(root, tmp_path / "cache").folder(THROUGHPUT, "v1")

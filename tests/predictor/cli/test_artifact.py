@@ -67,7 +67,7 @@ def test_list_and_show(store: LocalStore, run: Run) -> None:
 
 def test_an_artifact_that_does_not_load_is_not_promoted(store: LocalStore, run: Run) -> None:
     run("promote", "v0")
-    (store.root / THROUGHPUT / "v1" / "model.onnx").write_bytes(b"torn")
+    (store.root / THROUGHPUT / "v1" / "trees.json").write_bytes(b"torn")
     assert "not the" in run("promote", "v1", fails=True).output
     assert "no artifact 'v9'" in run("promote", "v9", fails=True).output
     assert production(store) == "v0"
