@@ -1,6 +1,8 @@
 """ONNX: exported graphs predict what is served, and graphs of earlier nights become the trees that they were."""
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 
 from leap.predictor.models.boosted import BoostedTrees
 from leap.predictor.models.cascade import BinnedCascade
+from leap.predictor.models.serving import TreesModel, load
 from leap.predictor.models.trees.model import Trees
 from leap.predictor.models.trees.onnx_export import export_graph
 from leap.predictor.models.trees.onnx_import import read_graph
@@ -104,6 +107,22 @@ def changed(attribute: str, values: list[int]) -> bytes:
 def test_refuses_a_graph_that_leads_astray(attribute: str, values: list[int]) -> None:
     with pytest.raises(ValueError, match="not a graph that a night exported"):
         read_graph(changed(attribute, values))
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_an_artifact_with_a_graph_is_read_where_onnx_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    (tmp_path / "model.onnx").write_bytes(GRAPH)
+    if installed:
+        model = load(tmp_path, features=8)
+        assert isinstance(model, TreesModel)
+        assert len(model.trees.forest.trees) == 1
+        return
+    monkeypatch.delitem(sys.modules, read_graph.__module__)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ValueError, match=r"model.onnx: .* retrain, or pip install 'leap\[onnx\]'"):
+        load(tmp_path, features=8)
 
 
 @given(st.binary(max_size=400))
