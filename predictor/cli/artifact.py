@@ -25,6 +25,7 @@ from leap.predictor.routing import schedulers as outputs
 from leap.predictor.routing.explain import explain
 from leap.predictor.routing.rollout import premium_efficiency
 from leap.schemas import codec
+from leap.schemas.distribution import install_command
 from leap.schemas.events import THROUGHPUT, JobSubmitted, PreferenceList
 from leap.schemas.safe_yaml import read_yaml
 
@@ -66,7 +67,7 @@ def rank(
     explained: Annotated[bool, typer.Option("--explain", help="The terms of every score, in words.")] = False,
 ) -> None:
     """Rank the hardware types of one job and show every candidate."""
-    from leap.predictor.routing.router import Router  # loads ONNX Runtime, which the other commands need not wait for
+    from leap.predictor.routing.router import Router  # loads numpy, which the other commands need not wait for
 
     try:
         submission = codec.decode(job.read_bytes(), JobSubmitted)
@@ -218,10 +219,32 @@ def verify(
     version: Version, artifacts: Artifacts = STORE, target: Target = THROUGHPUT, trusted_keys: TrustedKeys = ""
 ) -> None:
     """Load an artifact and rank its examples as a launcher would, and say what is wrong with it."""
-    from leap.predictor.routing.trial import load  # loads ONNX Runtime
+    from leap.predictor.routing.trial import load  # loads numpy
 
     manifest = load(open_store(artifacts, trusted_keys=trusted_keys).folder(target, version)).manifest
     print(f"{version} can be served: {manifest.recipe}, {manifest.rows} rows{', signed' if trusted_keys else ''}")
+
+
+@app.command()
+def export(
+    version: Version,
+    onnx: Annotated[Path, typer.Option(help="File to write the graph to.")],
+    artifacts: Artifacts = STORE,
+    target: Target = THROUGHPUT,
+) -> None:
+    """Write the trees of an artifact as an ONNX graph, over the features that `leap artifact show` names."""
+    from leap.predictor.artifacts.artifact import load  # loads numpy
+    from leap.predictor.models.serving import TreesModel
+
+    try:
+        from leap.predictor.models.trees.onnx_export import export_graph
+    except ModuleNotFoundError as error:
+        raise fail(f"a graph needs the package {error.name}; run: {install_command('onnx')}") from None
+    artifact = load(open_store(artifacts).folder(target, version))
+    if not isinstance(artifact.model, TreesModel):
+        raise fail(f"{version}: the recipe {artifact.manifest.recipe} has no trees, and no ONNX graph")
+    onnx.write_bytes(export_graph(artifact.model.trees))
+    print(f"{onnx}: {artifact.manifest.recipe}, {len(artifact.manifest.features)} features")
 
 
 @app.command("prune")
@@ -236,7 +259,7 @@ def prune_artifacts(
 
 
 def _move(store: ArtifactStore, target: str, version: str, reason: str, *, pinned: bool) -> None:
-    from leap.predictor.routing.trial import load  # loads ONNX Runtime
+    from leap.predictor.routing.trial import load  # loads numpy
 
     pointer = pointer_or_none(store, target)
     before = pointer.version if pointer else None

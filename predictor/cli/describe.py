@@ -12,6 +12,7 @@ from leap.predictor.describe import hf_config as config
 from leap.predictor.describe.builder import NotDescribed
 from leap.predictor.features import architecture
 from leap.schemas.codec import MAX_MESSAGE_BYTES
+from leap.schemas.distribution import install_command
 from leap.schemas.launch import ModelDefinition
 
 CONFIG = "config.json"
@@ -65,7 +66,7 @@ def _described(model: Path | None, torch: str | None, sizes: dict[str, int]) -> 
     except ModuleNotFoundError as error:
         if error.name != "onnx":
             raise
-        raise NotDescribed("reading ONNX needs the package onnx; run: pip install onnx") from None
+        raise NotDescribed(f"reading ONNX needs the package onnx; run: {install_command('onnx')}") from None
     return onnx_file.describe(path, sizes)
 
 

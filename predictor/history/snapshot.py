@@ -21,6 +21,8 @@ Hashes = NDArray[np.uint64]
 HASHES_FILE = "history_hashes.npy"
 STATISTICS_FILE = "history_statistics.npy"
 MAX_KEYS = 4_000_000
+#: Beyond any statistic.
+LARGEST = 1e12
 
 
 def key_hash(kind: str, first: str, second: str = "") -> int:
@@ -104,4 +106,8 @@ class Snapshot:
             raise ValueError(f"{STATISTICS_FILE}: {len(hashes)} x 5 float32 expected, found {statistics.shape}")
         if np.any(hashes[1:] <= hashes[:-1]):
             raise ValueError(f"{HASHES_FILE}: hashes are not sorted; the file is torn")
+        least = np.where(np.array(STATISTICS) == "count", 0.0, -LARGEST)
+        known = np.isin(STATISTICS, "deviation") & np.isnan(statistics)  # of one attempt there is none
+        if not np.all((statistics >= least) & (statistics <= LARGEST) | known):
+            raise ValueError(f"{STATISTICS_FILE}: statistics that are none; the file is damaged")
         return cls(hashes, statistics)

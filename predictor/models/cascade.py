@@ -16,14 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from leap.predictor.models.boosted import FLOATS, BoostedTrees, Floats, count_earlier, fit_on_earlier, take_columns
+from leap.predictor.models.trees.combination import weighted_mean, weighted_median
 
 Bins = NDArray[np.intp]
 
 # Rows predicted at a time: scikit-learn walks all rows tree by tree, which is faster while they fit the cache.
 BLOCK = 4096
-# Two experts closer than this in cumulative weight are interpolated as if this far apart, in both forms, so
-# that float32 rounding of a weight near zero cannot move the median from one expert to the next.
-LEAST_STEP = 1e-6
 
 
 class BinnedCascade(RegressorMixin, BaseEstimator):
@@ -232,33 +230,6 @@ def move_to_nearest(errors: NDArray[np.float64], bins: Bins) -> Bins:
     best = errors.argmin(axis=1)
     rows = np.arange(len(bins))
     return np.where(errors[rows, best] < errors[rows, bins], best, bins)
-
-
-def weighted_mean(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sum of `values` times `weights` in each row; weights add up to 1."""
-    mean: NDArray[np.float64] = (values * weights).sum(axis=1)
-    return mean
-
-
-def weighted_median(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the median of `values` under `weights`, which add up to 1 in each row.
-
-    Each value stands in the middle of its weight, and the median is interpolated between neighbours: unlike
-    the first value to reach half the weight it does not jump, so float32 serves what float64 trained.
-
-    Examples
-    --------
-    >>> weighted_median(np.array([[3.0, 1.0, 2.0]]), np.array([[0.2, 0.2, 0.6]])).round(6).tolist()
-    [2.0]
-    """
-    order = values.argsort(axis=1)
-    values = np.take_along_axis(values, order, axis=1)
-    weights = np.take_along_axis(weights, order, axis=1)
-    middles = weights.cumsum(axis=1) - weights / 2
-    steps = np.maximum(np.diff(middles, axis=1), LEAST_STEP)
-    shares = np.clip((0.5 - middles[:, :-1]) / steps, 0, 1)
-    median: NDArray[np.float64] = values[:, 0] + (shares * np.diff(values, axis=1)).sum(axis=1)
-    return median
 
 
 def fit_rows(expert: BoostedTrees, X: Floats, y: Floats, rows: NDArray[np.bool_]) -> BoostedTrees:

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 NOMINAL = 0.8
 # With fewer rows the quantile of a group wavers by more than 10 points, and the group joins the others.
 MIN_GROUP = 50
+# In ln throughput: up to there its exponential is finite.
+MAX_BOUND = 700.0
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +62,7 @@ class Interval:
         half = np.array([self.groups.get(name, widest) for name in group.tolist()])
         if spread is not None:
             half = half * spread
-        return mean - half, mean + half
+        return np.maximum(mean - half, -MAX_BOUND), np.minimum(mean + half, MAX_BOUND)
 
 
 def calibrate(

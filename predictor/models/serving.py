@@ -1,27 +1,32 @@
-"""The serving forms of trained recipes: one ONNX graph over the feature matrix, or the structured recipe's arrays."""
+"""The serving forms of trained recipes: trees over the feature matrix, or the structured recipe. Both are arrays."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
-import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats
 from leap.predictor.features.matrix import CandidateRows, Matrix
-from leap.predictor.models.onnx_model import Graph
+from leap.predictor.models.arrays import Arrays, ArraySpec, load_arrays, save_arrays
 from leap.predictor.models.structured.model import Structured, rows_of
-from leap.predictor.storage.memmap import mapped
+from leap.predictor.models.structured_arrays import SPECS as STRUCTURED_SPECS
+from leap.predictor.models.structured_arrays import check as check_structured
+from leap.predictor.models.trees.model import SPECS as TREES_SPECS
+from leap.predictor.models.trees.model import Trees
+from leap.predictor.storage.bounded import bounded_read
+from leap.schemas.distribution import install_command
 
+#: Kinds of arrays, which their files are named by.
+STRUCTURED, TREES = "structured", "trees"
+#: What trees were before they were arrays.
 GRAPH_FILE = "model.onnx"
-#: Names of the structured recipe's arrays; array n is in ``structured_n.npy``, to be memory-mapped.
-ARRAYS_FILE = "structured.json"
-MAX_ARRAYS = 96
+MAX_GRAPH_BYTES = 256 * 2**20
+#: ln throughput beyond which nothing runs. So far its exponential and what is worked out of it stay finite.
+MAX_LOG_THROUGHPUT = 100.0
 
-Arrays = Mapping[str, NDArray[Any]]
+Built = TypeVar("Built", Structured, Trees)
 
 
 @dataclass(frozen=True)
@@ -49,11 +54,15 @@ class Model(Protocol):
 class TreesModel:
     """Trees over the feature matrix."""
 
-    graph: Graph
+    trees: Trees
 
     def predict(self, pairs: CandidateRows, matrix: Matrix) -> Prediction:
         """See :class:`Model`."""
-        return Prediction(self.graph.predict(matrix))
+        return Prediction(_bounded(self.trees.predict(matrix)))
+
+    def save(self, folder: Path) -> None:
+        """Write its files."""
+        save_arrays(folder, TREES, self.trees.arrays())
 
 
 @dataclass(frozen=True)
@@ -65,44 +74,60 @@ class StructuredModel:
     def predict(self, pairs: CandidateRows, matrix: Matrix) -> Prediction:
         """See :class:`Model`."""
         found = self.structured.estimate(rows_of(pairs.jobs, pairs.job, pairs.hardware_type)).combined
-        return Prediction(found.mean, found.deviation)
+        return Prediction(_bounded(found.mean), found.deviation)
+
+    def save(self, folder: Path) -> None:
+        """Write its files."""
+        save_arrays(folder, STRUCTURED, self.structured.arrays())
 
 
-def load(folder: Path, features: int) -> Model:
+def load(folder: Path, features: int) -> StructuredModel | TreesModel:
     """Read the model among the files of a verified artifact.
 
     Raises
     ------
     ValueError
-        If there is none, or the graph does not take `features` columns.
+        If there is none, it is damaged, or trees do not take `features` columns.
     """
-    if (folder / ARRAYS_FILE).exists():
-        return StructuredModel(Structured.from_arrays(load_arrays(folder)))
-    graph = Graph(folder / GRAPH_FILE)
-    if graph.features != features:
-        raise ValueError(f"{GRAPH_FILE}: takes {graph.features} features, the manifest names {features}")
-    return TreesModel(graph)
+    if (folder / f"{STRUCTURED}.json").exists():
+        return StructuredModel(_built(folder, STRUCTURED, STRUCTURED_SPECS, _structured))
+    name = f"{TREES}.json"
+    if (folder / name).exists():
+        trees = _built(folder, TREES, TREES_SPECS, Trees.from_arrays)
+    else:
+        name = GRAPH_FILE
+        trees = _of_graph(folder / name)
+    if trees.forest.features != features:
+        raise ValueError(f"{name}: trees take {trees.forest.features} features, the manifest names {features}")
+    return TreesModel(trees)
 
 
-def save_arrays(folder: Path, arrays: Arrays) -> None:
-    """Write named arrays without pickle."""
-    (folder / ARRAYS_FILE).write_bytes(msgspec.json.encode(list(arrays)))
-    for number, array in enumerate(arrays.values()):
-        np.save(folder / f"structured_{number}.npy", array, allow_pickle=False)
-
-
-def load_arrays(folder: Path) -> dict[str, NDArray[Any]]:
-    """Memory-map what `save_arrays` wrote.
-
-    Raises
-    ------
-    ValueError
-        If the list of names is not one.
-    """
+def _built(folder: Path, kind: str, specs: Mapping[str, ArraySpec], build: Callable[[Arrays], Built]) -> Built:
+    """What arrays describe, once each is as it must be."""
+    arrays = load_arrays(folder, kind, specs)
     try:
-        names = msgspec.json.decode((folder / ARRAYS_FILE).read_bytes(), type=list[str])
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"{ARRAYS_FILE}: {error}") from error
-    if len(names) > MAX_ARRAYS or not all(re.fullmatch(r"[a-z_]+/[a-z_.0-9]+", name) for name in names):
-        raise ValueError(f"{ARRAYS_FILE}: up to {MAX_ARRAYS} names of arrays are expected")
-    return {name: mapped(folder / f"structured_{number}.npy") for number, name in enumerate(names)}
+        return build(arrays)
+    except ValueError as error:  # they do not fit one another
+        raise ValueError(f"{kind}.json: {error}") from error
+
+
+def _structured(arrays: Arrays) -> Structured:
+    check_structured(arrays)
+    return Structured.from_arrays(arrays)
+
+
+def _of_graph(path: Path) -> Trees:
+    """Trees of an artifact that was published before they were arrays."""
+    data = bounded_read(path, MAX_GRAPH_BYTES)
+    try:
+        from leap.predictor.models.trees.onnx_import import read_graph
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"{GRAPH_FILE}: trees as an ONNX graph, which take the package {error.name} to read: "
+            f"retrain, or {install_command('onnx')}"
+        ) from None
+    return read_graph(data)
+
+
+def _bounded(log_throughput: Floats) -> Floats:
+    return np.clip(log_throughput, -MAX_LOG_THROUGHPUT, MAX_LOG_THROUGHPUT)

@@ -16,7 +16,7 @@ from leap.retrainer.ablation.baselines.leap_estimators import (
 from leap.retrainer.ablation.candidate import Context, Estimator, Family
 
 #: What a family needs at serving.
-TABLE, GRAPH = "a table", "ONNX Runtime"
+TABLE, ARRAYS = "a table", "arrays"
 _ENCODER = {"encoder": "folder of an encoder in Hugging Face's layout"}
 
 
@@ -78,16 +78,16 @@ def _tabpfn(context: Context) -> Estimator:
 _ALL = (
     Family("lookup", "median under (model type, hosts, batch, hardware type)", TABLE, lambda context: Lookup()),
     Family("chain", "medians, the most specific key first", TABLE, lambda context: Chain()),
-    Family("step-1", "small boosted trees on the launch configuration", GRAPH, lambda context: _small(1, context)),
-    Family("step-2", "+ history of the family", GRAPH, lambda context: _small(2, context)),
-    Family("step-3", "+ ratios", GRAPH, lambda context: _small(3, context)),
-    Family("step-4", "+ architecture", GRAPH, lambda context: _small(4, context)),
-    Family("step-5", "+ history by hardware type and model type", GRAPH, lambda context: _small(5, context)),
-    Family("boosted", "deeper histogram boosting, all features", GRAPH, _boosted),
+    Family("step-1", "small boosted trees on the launch configuration", ARRAYS, lambda context: _small(1, context)),
+    Family("step-2", "+ history of the family", ARRAYS, lambda context: _small(2, context)),
+    Family("step-3", "+ ratios", ARRAYS, lambda context: _small(3, context)),
+    Family("step-4", "+ architecture", ARRAYS, lambda context: _small(4, context)),
+    Family("step-5", "+ history by hardware type and model type", ARRAYS, lambda context: _small(5, context)),
+    Family("boosted", "deeper histogram boosting, all features", ARRAYS, _boosted),
     Family(
         "paper",
         "the published cascade: 13 experts under a classifier, their mean",
-        GRAPH,
+        ARRAYS,
         lambda context: Trees(BinnedCascade(random_state=context.seed)),
         also={"paper-median": lambda fitted: combined_by(fitted, "median")},
     ),
@@ -112,7 +112,7 @@ _ALL = (
     Family(
         "text-trees",
         "boosted, with the job as text through a frozen encoder",
-        "ONNX Runtime and the encoder",
+        "arrays and the encoder",
         lambda context: _on_text("TextTrees", context),
         options=_ENCODER,
         needs=("encoder",),
@@ -144,6 +144,6 @@ _ALL = (
         options={"weights": "checkpoint of the TabPFN v2 regressor"},
         needs=("weights",),
     ),
-    Family("structured", "ours: the structured recipe", "arrays", lambda context: Published("structured")),
+    Family("structured", "ours: the structured recipe", ARRAYS, lambda context: Published("structured")),
 )
 FAMILIES: dict[str, Family] = {family.name: family for family in _ALL}

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from importlib.metadata import version as installed
 from pathlib import Path
-from shutil import copyfile
 
 import msgspec
 import numpy as np
@@ -19,7 +18,7 @@ from leap.predictor.features import matrix
 from leap.predictor.features.batch import Floats, HardwareTable, Rows
 from leap.predictor.history.snapshot import Snapshot
 from leap.predictor.models.accuracy import Accuracy
-from leap.predictor.models.serving import GRAPH_FILE, StructuredModel, save_arrays
+from leap.predictor.models.serving import StructuredModel
 from leap.predictor.models.serving import load as load_model
 from leap.predictor.models.structured.estimator import with_refreshed_history
 from leap.predictor.routing.trial import save_examples
@@ -33,7 +32,7 @@ from leap.schemas.hardware import Catalog
 
 log = structlog.get_logger(__name__)
 
-LIBRARIES = ("numpy", "onnx", "onnxruntime", "pandas", "scikit-learn")
+LIBRARIES = ("numpy", "pandas", "scikit-learn")
 
 
 def manifest(comparison: Comparison, window: Window, fences: dict[str, int], catalog: Catalog, target: str) -> Manifest:
@@ -86,11 +85,9 @@ def write(about: Manifest, model: Path, window: Window, snapshot: Snapshot, cata
     def write_files(draft: Path) -> None:
         loaded = load_model(model, len(about.features))
         if isinstance(loaded, StructuredModel):
-            save_arrays(
-                draft, with_refreshed_history(loaded.structured, *attempts(window.training, window.unseen)).arrays()
-            )
-        else:
-            copyfile(model / GRAPH_FILE, draft / GRAPH_FILE)
+            rows, y = attempts(window.training, window.unseen)
+            loaded = StructuredModel(with_refreshed_history(loaded.structured, rows, y))
+        loaded.save(draft)
         snapshot.save(draft)
         made = Artifact(
             about, load_model(draft, len(about.features)), Snapshot.load(draft), catalog, HardwareTable(catalog)

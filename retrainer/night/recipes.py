@@ -11,11 +11,11 @@ from typing import Protocol
 from leap.predictor.features.matrix import Matrix
 from leap.predictor.models.boosted import BoostedTrees
 from leap.predictor.models.cascade import BinnedCascade
-from leap.predictor.models.serving import GRAPH_FILE, save_arrays
+from leap.predictor.models.serving import StructuredModel, TreesModel
 from leap.predictor.models.structured.estimator import StructuredRecipe
 from leap.predictor.models.structured.model import EXTRAS
 from leap.retrainer.dataset.training_set import TrainingSet
-from leap.retrainer.night.onnx_export import export
+from leap.retrainer.night.tree_arrays import serving_form
 
 
 class Recipe(Protocol):
@@ -29,7 +29,7 @@ class Recipe(Protocol):
 
 
 class Trees:
-    """Trees over the feature matrix alone, served as one ONNX graph."""
+    """Trees over the feature matrix alone."""
 
     def __init__(self, estimator: BoostedTrees | BinnedCascade) -> None:
         self.estimator = estimator
@@ -40,7 +40,7 @@ class Trees:
 
     def save(self, folder: Path) -> None:
         """See :class:`Recipe`."""
-        (folder / GRAPH_FILE).write_bytes(export(self.estimator))
+        TreesModel(serving_form(self.estimator)).save(folder)
 
 
 class StructuredTraining:
@@ -53,7 +53,7 @@ class StructuredTraining:
 
     def save(self, folder: Path) -> None:
         """See :class:`Recipe`."""
-        save_arrays(folder, self._fitted.model_.arrays())
+        StructuredModel(self._fitted.model_).save(folder)
 
 
 #: Name to a builder that takes the number of processes that it may use.

@@ -220,7 +220,7 @@ def tear(store: LocalStore) -> None:
     assert pointer is not None
     torn = store.root / THROUGHPUT / "torn"
     shutil.copytree(store.folder(THROUGHPUT, pointer.version), torn)
-    (torn / "model.onnx").write_bytes(b"torn")
+    (torn / "trees.json").write_bytes(b"torn")
     move(store, "torn")
 
 

@@ -8,14 +8,17 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from onnx import parser
 
 from leap.predictor.artifacts.manifest import ArtifactError
 from leap.predictor.artifacts.manifest import decode as read_manifest
 from leap.predictor.artifacts.signing import _decode as read_signatures
 from leap.predictor.artifacts.store import read_pointer
 from leap.predictor.history.snapshot import HASHES_FILE, Snapshot
-from leap.predictor.models.onnx_validation import check
+from leap.predictor.models.trees.model import Combination, Trees
+from leap.predictor.models.trees.nodes import forest_of
+from leap.predictor.models.trees.onnx_export import export_graph
+from leap.predictor.models.trees.onnx_import import read_graph
+from leap.retrainer.night.tree_arrays import constant
 from leap.schemas import codec
 from leap.schemas.backfill.expression import Expression
 from leap.schemas.backfill.mapping import FOLDER as MAPPINGS
@@ -31,13 +34,6 @@ from tests.builders import CATALOG
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "schemas" / "examples"
-GRAPH = """
-<ir_version: 10, opset_import: ["" : 18]>
-sum (float[rows, 3] features) => (float[rows] log_throughput) {
-    columns = Constant <value_ints = [1]> ()
-    log_throughput = ReduceSum <keepdims = 0> (features, columns)
-}
-"""
 
 
 class Decoder(NamedTuple):
@@ -90,8 +86,7 @@ def _backup() -> bytes:
 
 
 def _graph() -> bytes:
-    data: bytes = parser.parse_model(GRAPH).SerializeToString()
-    return data
+    return export_graph(Trees(forest_of(3, [constant()]), Combination.single))
 
 
 def _event(topic: str) -> Decoder:
@@ -123,7 +118,7 @@ DECODERS: dict[str, Decoder] = {
     "manifest": Decoder(read_manifest, ArtifactError, [(ROOT / "tests" / "fuzz" / "manifest.json").read_bytes()]),
     "pointer": Decoder(read_pointer, ArtifactError, [POINTER]),
     "signatures": Decoder(read_signatures, ArtifactError, [b'{"%s":"QUFB"}' % (b"a" * 64)]),
-    "graph": Decoder(check, ValueError, [_graph()]),
+    "graph": Decoder(read_graph, ValueError, [_graph()]),
     "snapshot": Decoder(_snapshot, ValueError, [_npy()]),
     "history backup": Decoder(_file(lambda path: list(read_backup(path))), ValueError, [gzip.compress(_backup())]),
     "history backup unpacked": Decoder(

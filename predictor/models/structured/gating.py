@@ -19,6 +19,8 @@ from leap.predictor.models.structured.kernel import Arrays
 FAMILY_HISTORY = 2
 #: Spread below which repeats are as good as equal, in ln throughput.
 FLOOR = 0.005
+#: ln of a deviation beyond which an estimate says nothing, whatever its coefficients.
+MAX_LOG_DEVIATION = 2.3
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,9 @@ class Gate:
         count = history.count[np.arange(len(best)), best - 1]
         return Combined(
             mean=mean,
-            deviation=np.exp(error_features(prior, history, seen, weight, mean) @ self.error),
+            deviation=np.exp(
+                np.minimum(error_features(prior, history, seen, weight, mean) @ self.error, MAX_LOG_DEVIATION)
+            ),
             basis=np.where(_OF_FAMILY[best], FAMILY_HISTORY, prior.basis).astype(np.uint8),
             count=np.where(best > 0, count, 0.0),
             weight=weight,

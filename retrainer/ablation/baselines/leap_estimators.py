@@ -15,13 +15,13 @@ from leap.predictor.features.matrix import Matrix
 from leap.predictor.features.target_encoding import TargetEncoder
 from leap.predictor.models.boosted import BoostedTrees
 from leap.predictor.models.cascade import BinnedCascade
-from leap.predictor.models.serving import GRAPH_FILE, Prediction
+from leap.predictor.models.serving import Prediction, TreesModel
 from leap.predictor.models.serving import load as load_model
 from leap.retrainer.dataset.training_set import TrainingSet, imputed_of, vocabulary_of
 from leap.retrainer.evaluation.lookup_table import LookupTable
 from leap.retrainer.evaluation.median_chain import ChainOfMedians
-from leap.retrainer.night.onnx_export import export
 from leap.retrainer.night.recipes import RECIPES
+from leap.retrainer.night.tree_arrays import serving_form
 from leap.schemas.hardware import SPECIFICATIONS
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Trees(OnMatrix):
 
     def save(self, folder: Path) -> None:
         """See `Estimator`."""
-        (folder / GRAPH_FILE).write_bytes(export(self.learner))
+        TreesModel(serving_form(self.learner)).save(folder)
 
 
 def combined_by(fitted: Trees, combination: Literal["mean", "median"]) -> Trees:

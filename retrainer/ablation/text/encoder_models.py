@@ -10,14 +10,14 @@ import numpy as np
 
 from leap.predictor.features.matrix import Matrix
 from leap.predictor.models.boosted import BoostedTrees
-from leap.predictor.models.serving import GRAPH_FILE, Prediction
+from leap.predictor.models.serving import Prediction, TreesModel
 from leap.retrainer.ablation.neural import training as networks
 from leap.retrainer.ablation.neural.training import Weights
 from leap.retrainer.ablation.text.frozen_encoder import Encoder
 from leap.retrainer.ablation.text.nearest_neighbours import compressed
 from leap.retrainer.ablation.text.serialization import texts
 from leap.retrainer.dataset.training_set import TrainingSet, imputed_of, vocabulary_of
-from leap.retrainer.night.onnx_export import export
+from leap.retrainer.night.tree_arrays import serving_form
 
 #: Directions of the embedding that trees are given: most of the others are noise to a split on one of them.
 COMPONENTS = 32
@@ -106,7 +106,7 @@ class TextTrees:
 
     def save(self, folder: Path) -> None:
         """See `Estimator`; the encoder is not counted."""
-        (folder / GRAPH_FILE).write_bytes(export(self._trees))
+        TreesModel(serving_form(self._trees)).save(folder)
         np.savez(folder / "directions.npz", self._directions, self._centre)
 
     def _matrix(self, attempts: TrainingSet) -> Matrix:

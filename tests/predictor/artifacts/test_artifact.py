@@ -18,9 +18,10 @@ from leap.predictor.artifacts import artifact as artifacts
 from leap.predictor.artifacts.local_store import LocalStore
 from leap.predictor.artifacts.manifest import ArtifactError
 from leap.predictor.history.snapshot import HASHES_FILE
-from leap.predictor.models.serving import GRAPH_FILE
 from leap.predictor.models.serving import load as load_model
 from leap.schemas.events import THROUGHPUT
+
+MODEL_FILE = "trees_5.npy"
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_a_whole_artifact_loads(folder: Path) -> None:
 
 
 def test_a_torn_file_is_refused(folder: Path) -> None:
-    model = folder / GRAPH_FILE
+    model = folder / MODEL_FILE
     model.write_bytes(model.read_bytes()[:-1])
     refused(folder, "not the .* bytes that the manifest names; fetch it again")
 
@@ -65,15 +66,15 @@ def test_a_changed_byte_is_refused(folder: Path) -> None:
 
 
 def test_a_missing_file_is_refused(folder: Path) -> None:
-    (folder / GRAPH_FILE).unlink()
+    (folder / MODEL_FILE).unlink()
     refused(folder, "No such file")
 
 
 def test_a_link_to_another_file_is_refused(folder: Path) -> None:
-    moved = folder.parent / "elsewhere.onnx"
-    (folder / GRAPH_FILE).rename(moved)
-    (folder / GRAPH_FILE).symlink_to(moved)
-    refused(folder, GRAPH_FILE)
+    moved = folder.parent / "elsewhere.npy"
+    (folder / MODEL_FILE).rename(moved)
+    (folder / MODEL_FILE).symlink_to(moved)
+    refused(folder, MODEL_FILE)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_writing_again_changes_nothing(folder: Path, tmp_path: Path) -> None:
     unnamed = msgspec.structs.replace(artifact.manifest, version="", files={})
 
     def write_files(draft: Path) -> None:
-        for name in (GRAPH_FILE, HASHES_FILE, "history_statistics.npy"):
+        for name in artifact.manifest.files.keys() - {"catalog.json"}:
             shutil.copyfile(folder / name, draft / name)
 
     first = artifacts.write(tmp_path / "out", unnamed, artifact.catalog, write_files)
@@ -129,7 +130,7 @@ def test_a_writer_that_fails_leaves_nothing(folder: Path, tmp_path: Path) -> Non
     artifact = artifacts.load(folder)
 
     def write_files(draft: Path) -> None:
-        (draft / GRAPH_FILE).write_bytes(b"half")
+        (draft / MODEL_FILE).write_bytes(b"half")
         raise OSError("no space left on device")
 
     with pytest.raises(OSError, match="no space"):

@@ -126,7 +126,7 @@ def test_production_does_not_move_to_what_no_launcher_would_load(place: str, key
 
 TAMPER: dict[str, tuple[Callable[[Path], object], str]] = {
     "manifest": (lambda folder: (folder / "manifest.json").write_bytes(reworded(folder)), "is not what .* signed"),
-    "model": (lambda folder: (folder / "model.onnx").write_bytes(b"x" * 9), "bytes that the manifest names"),
+    "model": (lambda folder: (folder / "trees.json").write_bytes(b"x" * 9), "bytes that the manifest names"),
     "another model": (
         lambda folder: (folder / "structured.json").write_bytes(b"[]"),
         "structured.json is not in the manifest",

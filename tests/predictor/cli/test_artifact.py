@@ -5,13 +5,17 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import Result
 
+from leap.predictor.artifacts.artifact import load
 from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.models.serving import TreesModel
 from leap.schemas.events import THROUGHPUT
 from tests.artifacts import night_over, past
 from tests.commands import invoke
+from tests.onnx_graph import run_graph
 
 Run = Callable[..., Result]
 
@@ -67,7 +71,7 @@ def test_list_and_show(store: LocalStore, run: Run) -> None:
 
 def test_an_artifact_that_does_not_load_is_not_promoted(store: LocalStore, run: Run) -> None:
     run("promote", "v0")
-    (store.root / THROUGHPUT / "v1" / "model.onnx").write_bytes(b"torn")
+    (store.root / THROUGHPUT / "v1" / "trees.json").write_bytes(b"torn")
     assert "not the" in run("promote", "v1", fails=True).output
     assert "no artifact 'v9'" in run("promote", "v9", fails=True).output
     assert production(store) == "v0"
@@ -106,6 +110,25 @@ def test_nights_do_not_move_what_is_pinned_until_it_is_promoted(tmp_path: Path) 
     assert invoke("artifact", "promote", first.artifact, env=environment).exit_code == 0
     _, third = night_over(tmp_path, past())
     assert "pinned" not in third.reason
+
+
+def test_trees_are_exported_as_a_graph(store: LocalStore, run: Run, tmp_path: Path) -> None:
+    graph = tmp_path / "model.onnx"
+    assert "boosted, 111 features" in run("export", "--onnx", str(graph), "v1").output
+    model = load(store.folder(THROUGHPUT, "v1")).model
+    assert isinstance(model, TreesModel)
+    rows = np.random.default_rng(0).normal(size=(50, 111)).astype(np.float32)
+    [predicted] = run_graph(graph.read_bytes(), rows, "log_throughput")
+    np.testing.assert_allclose(predicted, model.trees.predict(rows), rtol=0, atol=1e-5)
+
+
+def test_what_has_no_trees_is_not_exported(tmp_path: Path) -> None:
+    store, night = night_over(tmp_path, past(), recipe="structured")
+    environment = {"LEAP_ARTIFACTS": str(store.root)}
+    failed = invoke("artifact", "export", "--onnx", str(tmp_path / "x.onnx"), str(night.artifact), env=environment)
+    assert failed.exit_code == 1
+    assert "the recipe structured has no trees, and no ONNX graph" in failed.output
+    assert not (tmp_path / "x.onnx").exists()
 
 
 def test_to_hold_production_does_not_lose_the_way_back(store: LocalStore, run: Run) -> None:

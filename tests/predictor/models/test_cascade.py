@@ -10,7 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from leap.predictor.models.cascade import BinnedCascade, equal_frequency_bins, weighted_median
+from leap.predictor.models.cascade import BinnedCascade, equal_frequency_bins
+from leap.predictor.models.trees.combination import weighted_median
 
 Rows = tuple[NDArray[np.float32], NDArray[np.float64]]
 

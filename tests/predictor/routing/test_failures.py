@@ -12,7 +12,6 @@ import pytest
 from leap.predictor.artifacts.local_store import LocalStore
 from leap.predictor.features import ratios
 from leap.predictor.features.batch import Floats, JobBatch
-from leap.predictor.models.serving import GRAPH_FILE
 from leap.predictor.routing.ranking import Policy
 from leap.predictor.routing.router import Router
 from leap.schemas.events import THROUGHPUT
@@ -21,6 +20,7 @@ from tests.builders import MODEL, submission
 NOW = datetime(2026, 3, 11, tzinfo=UTC)
 JOB = submission("new", job_name="team/job-3x", model_type="model-3", at=NOW, model=MODEL)
 TYPES = len(JOB.candidates)
+MODEL_FILE = "trees_5.npy"
 
 
 @pytest.fixture
@@ -42,14 +42,14 @@ def edit_manifest(folder: Path, **change: object) -> None:
 
 
 def wrong_digest(folder: Path) -> None:
-    data = bytearray((folder / GRAPH_FILE).read_bytes())
+    data = bytearray((folder / MODEL_FILE).read_bytes())
     data[-1] ^= 1
-    (folder / GRAPH_FILE).write_bytes(data)
+    (folder / MODEL_FILE).write_bytes(data)
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
-    "torn artifact": lambda folder: (folder / GRAPH_FILE).write_bytes(b"torn"),
-    "missing file": lambda folder: (folder / GRAPH_FILE).unlink(),
+    "torn artifact": lambda folder: (folder / MODEL_FILE).write_bytes(b"torn"),
+    "missing file": lambda folder: (folder / MODEL_FILE).unlink(),
     "wrong digest": wrong_digest,
     "wrong feature hash": lambda folder: edit_manifest(folder, features_digest="0" * 64),
     "format of the future": lambda folder: edit_manifest(folder, format=99),

@@ -10,15 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from leap.predictor.artifacts import artifact as artifacts
 from leap.predictor.artifacts.artifact import Artifact
 from leap.predictor.artifacts.local_store import LocalStore
 from leap.predictor.artifacts.manifest import ArtifactError
 from leap.predictor.artifacts.store import Pointer
-from leap.predictor.models.onnx_model import Graph
-from leap.predictor.models.serving import TreesModel
+from leap.predictor.features.matrix import CandidateRows, Matrix
+from leap.predictor.models.serving import Prediction
 from leap.predictor.routing import ranking
 from leap.predictor.routing import router as router_module
 from leap.predictor.routing.ranking import Policy
@@ -173,14 +172,11 @@ def test_a_prediction_that_is_missing_excludes_with_its_reason(router: Router) -
     artifact = router.artifact
     assert artifact is not None
 
-    class NoNumbers(Graph):
-        def __init__(self) -> None:
-            """No graph to load."""
+    class NoNumbers:
+        def predict(self, pairs: CandidateRows, matrix: Matrix) -> Prediction:
+            return Prediction(np.full(len(pairs), np.nan))
 
-        def predict(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
-            return np.full(len(rows), np.nan)
-
-    broken = replace(artifact, model=TreesModel(NoNumbers()))
+    broken = replace(artifact, model=NoNumbers())
     [answer] = ranking.rank(broken, [JOB], Policy(), NOW)
     assert answer.no_opinion == "all candidates excluded"
     assert {one.reason for one in answer.excluded} == {"no prediction"}
@@ -201,7 +197,7 @@ def test_an_artifact_that_does_not_load_leaves_the_last_good_one(artifact_store:
     assert good is not None
     torn = root / THROUGHPUT / "torn"
     shutil.copytree(root / THROUGHPUT / good.version, torn)
-    (torn / "model.onnx").write_bytes(b"torn")
+    (torn / "trees_0.npy").write_bytes(b"torn")
     manifest = (torn / "manifest.json").read_text()
     (torn / "manifest.json").write_text(manifest.replace(good.version, "torn"))
     broken = Pointer(version="torn", reason="test", moved_at=NOW)

@@ -12,12 +12,11 @@ from leap.predictor.features.batch import HardwareTable, columns, strings
 from leap.predictor.features.job_family import family
 from leap.predictor.features.matrix import CandidateRows, Matrix
 from leap.predictor.models.boosted import BoostedTrees
-from leap.predictor.models.onnx_model import Graph
 from leap.retrainer.dataset.feature_table import frame, jobs, log_target, normalise
 from leap.retrainer.dataset.partitions import day_number
 from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
 from leap.retrainer.dataset.training_set import build_training_set, imputed_of, vocabulary_of
-from leap.retrainer.night.onnx_export import export
+from leap.retrainer.night.tree_arrays import serving_form
 from leap.schemas.events import THROUGHPUT, JobAttempt, JobSubmitted
 from leap.streams.simulator.events import attempt_columns, day_events
 from leap.streams.simulator.fleet import Fleet, FleetConfig
@@ -88,13 +87,13 @@ def test_features_are_equal_bit_for_bit(built: Fleets) -> None:
     assert not differing.any(), f"columns {np.flatnonzero(differing)}"
 
 
-def test_the_graph_chooses_what_scikit_learn_chooses(built: Fleets) -> None:
+def test_what_serves_chooses_what_scikit_learn_chooses(built: Fleets) -> None:
     model = BoostedTrees(max_iter=40, max_leaf_nodes=63, learning_rate=0.1).fit(*built.trained_on)
-    graph, trees = Graph(export(model)).predict(built.at_launch), model.predict(built.at_launch)
-    np.testing.assert_allclose(graph, trees, rtol=0, atol=1e-4)
-    scores = [np.nan_to_num((y - np.log(built.price)).reshape(-1, len(TYPES)), nan=-np.inf) for y in (graph, trees)]
+    served, trees = serving_form(model).predict(built.at_launch), model.predict(built.at_launch)
+    np.testing.assert_allclose(served, trees, rtol=0, atol=1e-9)
+    scores = [np.nan_to_num((y - np.log(built.price)).reshape(-1, len(TYPES)), nan=-np.inf) for y in (served, trees)]
     chosen, expected = (score.argmax(axis=1) for score in scores)
     for row in np.flatnonzero(chosen != expected):
         tied = scores[1][row, [chosen[row], expected[row]]]
-        assert np.ptp(tied) < 2e-4, f"job {row}: {TYPES[chosen[row]]} for {TYPES[expected[row]]}, no tie: {tied}"
+        assert np.ptp(tied) < 2e-9, f"job {row}: {TYPES[chosen[row]]} for {TYPES[expected[row]]}, no tie: {tied}"
     assert (chosen == expected).mean() > 0.99

@@ -8,15 +8,16 @@ from distributed import Client, LocalCluster
 
 from leap.predictor.models.cascade import BinnedCascade
 from leap.retrainer.night.joblib_backend import joblib_backend
-from leap.retrainer.night.onnx_export import export
+from leap.retrainer.night.tree_arrays import serving_form
 
 
-def fitted(n_jobs: int) -> bytes:
+def fitted(n_jobs: int) -> dict[str, list[object]]:
     """The serving form of a small cascade."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(600, 5)).astype(np.float32)
     y = x[:, 0] * 2 + np.abs(x[:, 1]) + rng.normal(0, 0.1, 600)
-    return export(BinnedCascade(n_bins=3, max_iter=20, max_leaf_nodes=7, n_jobs=n_jobs).fit(x, y))
+    model = BinnedCascade(n_bins=3, max_iter=20, max_leaf_nodes=7, n_jobs=n_jobs).fit(x, y)
+    return {name: array.tolist() for name, array in serving_form(model).arrays().items()}
 
 
 @pytest.fixture(scope="module")
