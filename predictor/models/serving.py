@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from leap.predictor.features.batch import Floats
 from leap.predictor.features.matrix import CandidateRows, Matrix
 from leap.predictor.models.onnx_model import Graph
-from leap.predictor.models.structured.model import Structured, rows_of
+from leap.predictor.models.structured.model import Structured, configuration_rows
 from leap.predictor.storage.memmap import mapped
 
 GRAPH_FILE = "model.onnx"
@@ -39,7 +39,15 @@ class Prediction:
 
 
 class Model(Protocol):
-    """What an artifact serves with."""
+    """What an artifact serves with.
+
+    Attributes
+    ----------
+    reads_matrix
+        Whether `predict` reads the feature matrix; if not, one without columns will do.
+    """
+
+    reads_matrix: ClassVar[bool]
 
     def predict(self, pairs: CandidateRows, matrix: Matrix) -> Prediction:
         """ln throughput of every pair, given their feature matrix."""
@@ -49,6 +57,7 @@ class Model(Protocol):
 class TreesModel:
     """Trees over the feature matrix."""
 
+    reads_matrix: ClassVar[bool] = True
     graph: Graph
 
     def predict(self, pairs: CandidateRows, matrix: Matrix) -> Prediction:
@@ -60,12 +69,14 @@ class TreesModel:
 class StructuredModel:
     """Structured prior, the family's process and exact history."""
 
+    reads_matrix: ClassVar[bool] = False
     structured: Structured
 
     def predict(self, pairs: CandidateRows, matrix: Matrix) -> Prediction:
         """See :class:`Model`."""
-        found = self.structured.estimate(rows_of(pairs.jobs, pairs.job, pairs.hardware_type)).combined
-        return Prediction(found.mean, found.deviation)
+        configurations = configuration_rows(pairs.jobs)
+        estimate = self.structured.estimate_candidates(configurations, pairs.job, pairs.hardware_type).combined
+        return Prediction(estimate.mean, estimate.deviation)
 
 
 def load(folder: Path, features: int) -> Model:

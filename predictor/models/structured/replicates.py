@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats, Indices
-from leap.predictor.models.structured.kernel import DAYS_PER_YEAR, YEARS, Inputs
+from leap.predictor.models.structured.inputs import DAYS_PER_YEAR, YEARS, Inputs
 
 #: Attempts of one configuration within so many days are repeats of one another: the fewest that leave `MOST` units.
 DAYS = (1.0, 3.0, 10.0, 30.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from leap.predictor.features.batch import Floats
-from leap.predictor.models.structured.kernel import COLUMNS, Inputs
+from leap.predictor.models.structured.inputs import COLUMNS, Inputs
 from leap.predictor.models.structured.kernel_terms import Term, kernel_of
 from leap.predictor.models.structured.marginal_likelihood import _Likelihood, learn
 from leap.predictor.models.structured.replicates import Replicates
