@@ -17,7 +17,7 @@ def find(hashes: Hashes, wanted: Hashes) -> tuple[Indices, NDArray[np.bool_]]:
     if not len(hashes):
         return np.zeros(len(wanted), np.intp), np.zeros(len(wanted), bool)
     position = hashes.searchsorted(wanted)
-    position[position == len(hashes)] = 0
+    np.minimum(position, len(hashes) - 1, out=position)
     return position, hashes.take(position) == wanted
 
 
@@ -51,6 +51,7 @@ class Keys:
         self._mixed: dict[KeyColumns, Hashes] = {(): np.zeros(count, dtype=np.uint64)}
         family = columns.get("family")
         self._named = np.zeros(count, dtype=bool) if family is None else family != _NO_NAME
+        self._all_named = bool(self._named.all())
         self._mix_all(keys)
 
     @classmethod
@@ -63,7 +64,7 @@ class Keys:
         if names not in self._mixed:
             self._mix_all((names,))
         hashes = self._mixed[names]
-        return np.where(self._named, hashes, _ZERO) if "family" in names else hashes
+        return hashes if self._all_named or "family" not in names else np.where(self._named, hashes, _ZERO)
 
     def _mix_all(self, keys: tuple[KeyColumns, ...]) -> None:
         for prefixes in _prefixes(keys):

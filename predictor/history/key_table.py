@@ -60,7 +60,7 @@ class KeyTable:
         if not len(self.hashes):
             return np.full((*marked.shape, self.values.shape[1]), missing)
         position = self.hashes.searchsorted(marked)
-        position[position == len(self.hashes)] = 0
+        np.minimum(position, len(self.hashes) - 1, out=position)
         values: Floats = self.values.take(position, axis=0).astype(np.float64)
         values[self.hashes.take(position) != marked] = missing
         return values

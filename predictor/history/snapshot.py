@@ -76,7 +76,7 @@ class Snapshot:
         if not len(self.hashes):
             return np.full((len(hashes), len(STATISTICS)), np.nan, dtype=np.float32)
         position = self.hashes.searchsorted(hashes)
-        position[position == len(self.hashes)] = 0
+        np.minimum(position, len(self.hashes) - 1, out=position)
         statistics: Statistics = self.statistics.take(position, axis=0)
         statistics[self.hashes.take(position) != hashes] = np.nan
         return statistics

@@ -100,7 +100,8 @@ def place(
     if "cheapest_by_deadline" in objectives:
         reason[_too_late(throughput, job, goals)] = TOO_LATE
     reason[~np.isfinite(throughput)] = NO_PREDICTION
-    reason[_too_small(jobs, table, job, hardware)] = NO_MEMORY
+    if not np.isnan(jobs.architecture[:, _PARAMETERS]).all():
+        reason[_too_small(jobs, table, job, hardware)] = NO_MEMORY
     reason[np.isnan(price)] = NO_PRICE
     reason[hardware == table.unlisted] = NO_SPECIFICATION
     score = per_cost
@@ -124,8 +125,6 @@ def _too_small(jobs: JobBatch, table: HardwareTable, job: Indices, hardware: Ind
     Of embedding tables weights alone, half the bytes: their gradients are sparse, or fused into the update.
     """
     parameters, tables = jobs.architecture[:, _PARAMETERS], jobs.architecture[:, _EMBEDDING_SHARE]
-    if np.isnan(parameters).all():
-        return np.zeros(len(job), dtype=bool)
     per_parameter = np.array(
         [_BYTES_PER_PARAMETER.get(str(name).lower(), _BYTES_PER_PARAMETER_16_BIT) for name in jobs.names[:, 0]]
     )

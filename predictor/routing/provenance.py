@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.predictor.artifacts.manifest import Manifest
-from leap.predictor.features.batch import Floats, HardwareTable
+from leap.predictor.features.batch import Floats, HardwareTable, Indices
 from leap.predictor.features.history import KINDS, STATISTICS
 from leap.predictor.features.matrix import OF_JOB, CandidateRows, RowFeatures
 from leap.predictor.features.target_encoding import HARDWARE_TYPE, MODEL_TYPE, VENDOR, TargetEncoder, of_hardware
@@ -18,6 +18,7 @@ FAMILY_HISTORY: Basis = "family history"
 SIMILAR_JOBS: Basis = "similar jobs"
 SPECIFICATION_ONLY: Basis = "specification only"
 
+_BASES = np.array([FAMILY_HISTORY, SIMILAR_JOBS, SPECIFICATION_ONLY])
 _COUNT = STATISTICS.index("count")
 #: A field by another name than its own.
 _SPOKEN = {MODEL_TYPE: "model type", HARDWARE_TYPE: "hardware type"}
@@ -48,8 +49,9 @@ def provenance(features: RowFeatures, manifest: Manifest) -> Provenance:
 
 def basis(rows: CandidateRows) -> NDArray[np.str_]:
     """(rows,) what each prediction rests on, as a name."""
-    known = {kind: ~np.isnan(statistics[:, _COUNT]) for kind, statistics in rows.history.items()}
-    return np.where(known["family"], FAMILY_HISTORY, np.where(known["model_type"], SIMILAR_JOBS, SPECIFICATION_ONLY))
+    cold_family, cold_model_type = (np.isnan(rows.history[kind][:, _COUNT]) for kind in ("family", "model_type"))
+    names: NDArray[np.str_] = _BASES[cold_family * (1 + cold_model_type.astype(np.intp))]
+    return names
 
 
 def _outside(features: RowFeatures, manifest: Manifest, new_family: NDArray[np.bool_]) -> list[tuple[str, ...]]:
@@ -89,7 +91,7 @@ class _Trained:
     """
 
     others: tuple[str, ...]
-    ranged: list[int]
+    ranged: Indices
     low: Floats
     high: Floats
     needed: NDArray[np.bool_]
@@ -101,7 +103,7 @@ def _trained(manifest: Manifest) -> _Trained:
     names = [field for field in manifest.vocabulary.coded if field not in (MODEL_TYPE, HARDWARE_TYPE, VENDOR)]
     return _Trained(
         others=(*names, *manifest.ranges),
-        ranged=[OF_JOB.index(name) for name in manifest.ranges],
+        ranged=np.array([OF_JOB.index(name) for name in manifest.ranges], dtype=np.intp),
         low=bounds[:, 0],
         high=bounds[:, 1],
         # Without a batch the usual one is taken: a guess, as no other missing number is.
