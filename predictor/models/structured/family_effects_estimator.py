@@ -18,8 +18,7 @@ from leap.predictor.models.structured.family_effects import (
     FamilyEffects,
     FamilyVarianceComponents,
 )
-from leap.predictor.models.structured.replicates import group_codes, grouped_median
-from leap.predictor.models.structured.student_t_noise import student_t_reweight
+from leap.predictor.models.structured.replicates import group_codes, grouped_median, student_t_reweight
 
 #: Latest units of a family that are kept: a system of them takes a few milliseconds.
 MOST_UNITS = 250

@@ -13,8 +13,12 @@ from leap.predictor.models.structured.gp_prior import Prior, PriorEstimate
 from leap.predictor.models.structured.inputs import BATCH, COLUMNS, InputEncoder, Queries, compress, stated
 from leap.predictor.models.structured.kernel_terms import hardware_kernels, kernel_of, terms
 from leap.predictor.models.structured.marginal_likelihood import learn
-from leap.predictor.models.structured.replicates import Replicates, aggregate_replicates, grouped_median
-from leap.predictor.models.structured.student_t_noise import student_t_reweight
+from leap.predictor.models.structured.replicates import (
+    Replicates,
+    aggregate_replicates,
+    grouped_median,
+    student_t_reweight,
+)
 from leap.schemas.hardware import SPECIFICATIONS
 
 #: Configurations of a model type, on average, that variances are learned from.

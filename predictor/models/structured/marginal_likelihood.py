@@ -19,8 +19,7 @@ from leap.predictor.features.batch import Floats
 from leap.predictor.models.structured.inputs import Inputs
 from leap.predictor.models.structured.kernel import Kernel
 from leap.predictor.models.structured.kernel_terms import Term
-from leap.predictor.models.structured.replicates import Replicates
-from leap.predictor.models.structured.student_t_noise import student_t_reweight
+from leap.predictor.models.structured.replicates import Replicates, student_t_reweight
 
 #: Deviation of the ln variances of terms from what is expected.
 DEVIATION = 0.6
