@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from leap.predictor.artifacts import manifest as manifests
 from leap.predictor.artifacts.manifest import ArtifactError, FileEntry, Manifest
 from leap.predictor.artifacts.signing import FILE as SIGNATURES
 from leap.predictor.features import matrix
 from leap.predictor.features.batch import HardwareTable, Indices, JobBatch, strings
-from leap.predictor.features.matrix import CandidateRows, Matrix
+from leap.predictor.features.matrix import CandidateRows, RowFeatures
 from leap.predictor.history.snapshot import Snapshot
-from leap.predictor.models.serving import Model
+from leap.predictor.models.serving import Model, Prediction
 from leap.predictor.models.serving import load as load_model
 from leap.predictor.storage.bounded import bounded_read
 from leap.predictor.storage.fsync import sync, sync_folder
@@ -44,14 +45,20 @@ class Artifact:
     catalog: Catalog
     table: HardwareTable
 
-    def pairs(self, jobs: JobBatch, job: Indices, hardware_types: Sequence[str]) -> CandidateRows:
-        """Pairs of a job, by its position in `jobs`, and a hardware type, with their history."""
-        found = self.snapshot.find(jobs, job, hardware_types)
-        return CandidateRows(jobs, self.table, job, strings(hardware_types), found)
+    def candidate_rows(self, jobs: JobBatch, job: Indices, hardware_types: Sequence[str]) -> CandidateRows:
+        """Rows of a job, by its position in `jobs`, and a hardware type each, with their history."""
+        history = self.snapshot.find(jobs, job, hardware_types)
+        return CandidateRows(jobs, self.table, job, strings(hardware_types), history)
 
-    def matrix(self, pairs: CandidateRows) -> Matrix:
-        """(rows, features) float32 in the order that the model takes."""
-        return matrix.build(pairs, self.manifest.vocabulary, self.manifest.imputed)
+    def features(self, rows: CandidateRows) -> RowFeatures:
+        """Features of rows, of which the matrix has the columns in the order that the model takes."""
+        return RowFeatures(rows, self.manifest.vocabulary, self.manifest.imputed)
+
+    def predict(self, features: RowFeatures) -> Prediction:
+        """What the model says of every row; the matrix is built only for a model that reads it."""
+        rows = features.rows
+        read = features.matrix if self.model.reads_matrix else np.empty((len(rows), 0), dtype=np.float32)
+        return self.model.predict(rows, read)
 
 
 def load(folder: Path) -> Artifact:

@@ -59,6 +59,7 @@ CLASSES: dict[str, frozenset[str]] = {
 OTHER = "other"
 _CLASS_OF = {kind: name for name, kinds in CLASSES.items() for kind in kinds}
 _COUNTED = (*CLASSES, OTHER)
+_CODES = {name: code for code, name in enumerate(_COUNTED)}
 _WITH_PARAMETERS = ("matmul", "conv", "embedding", "attention", "recurrent", OTHER)
 _WITH_FLOPS = ("matmul", "conv", "embedding", "attention", "recurrent", "elementwise")
 _BITS = {"fp64": 64.0, "fp32": 32.0, "tf32": 32.0, "fp16": 16.0, "bf16": 16.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.0}
@@ -136,11 +137,11 @@ def summary(model: ModelDefinition) -> dict[str, float]:
     (2.0, 144.0, 1.0)
     """
     operators = model.operators
-    classes = [operator_class(operator.kind) for operator in operators]
-    parameters = np.array([operator.parameters for operator in operators], dtype=np.float64)
-    flops = np.array([operator.flops for operator in operators], dtype=np.float64)
-    moved = np.array([operator.bytes for operator in operators], dtype=np.float64)
-    outputs = np.array([_elements(operator) for operator in operators], dtype=np.float64)
+    kinds = [operator.kind for operator in operators]
+    class_of_kind = {kind: operator_class(kind) for kind in set(kinds)}
+    code = np.array([_CODES[class_of_kind[kind]] for kind in kinds])
+    sums = [(operator.parameters, operator.flops, operator.bytes, _elements(operator)) for operator in operators]
+    parameters, flops, moved, outputs = np.array(sums, dtype=np.float64).T
     depth, fan_out, fan_in = _graph(len(operators), model.edges)
     values: dict[str, float] = {
         "operators": len(operators),
@@ -149,24 +150,24 @@ def summary(model: ModelDefinition) -> dict[str, float]:
         "width": len(operators) / depth,
         "fan_out": fan_out,
         "fan_in": fan_in,
-        "kinds": len({operator.kind for operator in operators}),
+        "kinds": len(class_of_kind),
         "parameters": parameters.sum(),
         "flops": flops.sum(),
         "bytes": moved.sum(),
         "activations": outputs.sum(),
         "largest_activation": outputs.max(),
     }
-    member = {name: np.array([found == name for found in classes]) for name in _COUNTED}
-    values |= {f"{name}_operators": rows.sum() for name, rows in member.items()}
-    values |= _shares(parameters, "parameter", {name: member[name] for name in _WITH_PARAMETERS})
-    values |= _shares(flops, "flop", {name: member[name] for name in _WITH_FLOPS})
+    counts = np.bincount(code, minlength=len(_COUNTED)).tolist()
+    values |= {f"{name}_operators": count for name, count in zip(_COUNTED, counts, strict=True)}
+    values |= _shares(parameters, "parameter", code, _WITH_PARAMETERS)
+    values |= _shares(flops, "flop", code, _WITH_FLOPS)
     if values["bytes"] > 0:
         values["intensity"] = values["flops"] / values["bytes"]
     if values["parameters"] > 0:
         values["flops_per_parameter"] = values["flops"] / values["parameters"]
     values |= _stated({"layer_width": _largest(operators, -1)})
-    values |= _embeddings([operators[row] for row in np.flatnonzero(member["embedding"])])
-    values |= _attention([operators[row] for row in np.flatnonzero(member["attention"])])
+    values |= _embeddings(_of_class(operators, code, "embedding"))
+    values |= _attention(_of_class(operators, code, "attention"))
     if model.precision is not None and model.precision.lower() in _BITS:
         values["precision_bits"] = _BITS[model.precision.lower()]
     return {name: float(values[name]) for name in NAMES if name in values}
@@ -179,11 +180,16 @@ def _elements(operator: Operator) -> float:
     return product if operator.shape else 0.0
 
 
-def _shares(amounts: Floats, of: str, members: dict[str, NDArray[np.bool_]]) -> dict[str, float]:
+def _of_class(operators: Sequence[Operator], code: NDArray[np.intp], name: str) -> list[Operator]:
+    return [operators[row] for row in np.flatnonzero(code == _CODES[name]).tolist()]
+
+
+def _shares(amounts: Floats, of: str, code: NDArray[np.intp], classes: Sequence[str]) -> dict[str, float]:
     total = amounts.sum()
     if total <= 0:
         return {}
-    shares = {f"{name}_{of}_share": float(amounts[rows].sum() / total) for name, rows in members.items()}
+    of_class = (np.bincount(code, amounts, minlength=len(_COUNTED)) / total).tolist()
+    shares = {f"{name}_{of}_share": of_class[_CODES[name]] for name in classes}
     return shares | {f"largest_{of}_share": float(amounts.max() / total)}
 
 
@@ -228,13 +234,20 @@ def _graph(count: int, edges: tuple[tuple[int, ...], ...]) -> tuple[int, int, in
 
     Targets lie in one list, by source: a list for each operator would have Python look for garbage among them.
     """
+    if not edges:
+        return 1, 0, 0
     ends = np.fromiter(chain.from_iterable(edges), dtype=np.intp, count=2 * len(edges))
     source, target = ends[::2], ends[1::2]
-    leaving, waiting = np.bincount(source, minlength=count), np.bincount(target, minlength=count).tolist()
+    leaving, entering = np.bincount(source, minlength=count), np.bincount(target, minlength=count)
+    level = [1] * count
+    if (source < target).all() and (source[1:] >= source[:-1]).all():  # in topological order, as describers write them
+        for start, end in edges:
+            if level[end] <= level[start]:
+                level[end] = level[start] + 1
+        return max(level), int(leaving.max()), int(entering.max())
     targets = target[np.argsort(source, kind="stable")].tolist()
     first = [0, *np.cumsum(leaving).tolist()]
-    fan_in = max(waiting)
-    level = [1] * count
+    waiting = entering.tolist()
     ready = [node for node in range(count) if not waiting[node]]
     for node in ready:  # which grows meanwhile
         deeper = level[node] + 1
@@ -243,4 +256,4 @@ def _graph(count: int, edges: tuple[tuple[int, ...], ...]) -> tuple[int, int, in
             waiting[following] -= 1
             if not waiting[following]:
                 ready.append(following)
-    return max(level), int(leaving.max()), fan_in
+    return max(level), int(leaving.max()), int(entering.max())

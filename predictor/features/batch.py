@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ NUMBERS: tuple[str, ...] = (
 _COLUMN = {name: column for column, name in enumerate(NUMBERS)}
 #: Names of a launch configuration, in the order of `JobBatch.names`.
 NAMES: tuple[str, ...] = ("precision", "optimizer", "sharding")
+_numbers_of, _names_of = attrgetter(*NUMBERS), attrgetter(*NAMES)
 
 
 def take(rows: Rows, chosen: Indices | NDArray[np.bool_]) -> Rows:
@@ -69,6 +71,20 @@ class JobBatch:
     names: Names
     architecture: Floats
     extra: Sequence[Mapping[str, float | str]]
+
+    @classmethod
+    def from_events(cls, submissions: Sequence[JobSubmitted]) -> "JobBatch":
+        """Columns of submissions, as they are at launch."""
+        configs = [submission.config for submission in submissions]
+        return cls(
+            model_type=strings([submission.model_type for submission in submissions]),
+            family=strings([family(submission.job_name) for submission in submissions]),
+            submitted_at=np.array([seconds(submission.submitted_at) for submission in submissions], dtype=float),
+            numbers=np.array(list(map(_numbers_of, configs)), dtype=float).reshape(-1, len(NUMBERS)),  # None is NaN
+            names=np.array(list(map(_names_of, configs)), dtype=object).reshape(-1, len(NAMES)),
+            architecture=_summaries(submissions),
+            extra=[config.extra for config in configs],
+        )
 
     def __len__(self) -> int:
         return len(self.model_type)
@@ -108,32 +124,14 @@ def seconds(time: datetime) -> float:
     return time.timestamp()
 
 
-def columns(submissions: Sequence[JobSubmitted]) -> JobBatch:
-    """Columns of submissions, as they are at launch."""
-    count = len(submissions)
-    numbers = np.full((count, len(NUMBERS)), np.nan)
-    names: Names = np.empty((count, len(NAMES)), dtype=object)
-    summaries = np.full((count, len(architecture.NAMES)), np.nan)
+def _summaries(submissions: Sequence[JobSubmitted]) -> Floats:
+    """(n, len(architecture.NAMES)); NaN where there is no definition."""
+    summaries = np.full((len(submissions), len(architecture.NAMES)), np.nan)
     for row, submission in enumerate(submissions):
-        config = submission.config
-        for column, name in enumerate(NUMBERS):
-            value = getattr(config, name)
-            if value is not None:
-                numbers[row, column] = value
-        for column, name in enumerate(NAMES):
-            names[row, column] = getattr(config, name)
         if submission.model is not None:
             summary = architecture.summary(submission.model)
             summaries[row] = [summary.get(name, np.nan) for name in architecture.NAMES]
-    return JobBatch(
-        model_type=strings([submission.model_type for submission in submissions]),
-        family=strings([family(submission.job_name) for submission in submissions]),
-        submitted_at=np.array([seconds(submission.submitted_at) for submission in submissions], dtype=float),
-        numbers=numbers,
-        names=names,
-        architecture=summaries,
-        extra=[submission.config.extra for submission in submissions],
-    )
+    return summaries
 
 
 class HardwareTable:

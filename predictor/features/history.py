@@ -47,29 +47,29 @@ class Imputation:
     deviation: float = 1.0
 
 
-def features(found: dict[str, Statistics], submitted_at: Floats, imputed: Imputation) -> Floats:
+def features(history: dict[str, Statistics], submitted_at: Floats, imputed: Imputation) -> Floats:
     """(rows, len(FEATURES)) values.
 
     Parameters
     ----------
-    found
+    history
         Kind to (rows, 5) statistics in the order of `STATISTICS`; a row of NaN is a key without history.
     submitted_at
         (rows,) seconds since the epoch: recency is the only value that is computed at launch.
     """
-    day = submitted_at / SECONDS_PER_DAY
-    blocks: dict[str, tuple[Floats, ...]] = {}
-    expected = np.full(len(day), imputed.mean)
-    for kind in ("model_type", "family", "family_hardware"):  # the broader key's mean stands for a cold one
-        count, mean, deviation, last, last_day = found[kind].T.astype(np.float64)
-        cold = np.isnan(count)
-        blocks[kind] = (
-            np.where(cold, expected, last),
-            np.where(cold, expected, mean),
-            np.where(np.isnan(deviation), imputed.deviation, deviation),
-            np.where(cold, 0.0, count),
-            np.where(cold, IMPUTED_AGE_DAYS, np.maximum(day - last_day, 0.0)),
-            cold.astype(np.float64),
-        )
-        expected = blocks[kind][1]
-    return np.array([column for kind in KINDS for column in blocks[kind]]).T
+    statistics = np.array([history[kind] for kind in KINDS], dtype=np.float64)
+    count, mean, deviation, last, last_day = statistics.transpose(2, 0, 1)
+    cold = np.isnan(count)
+    values = np.empty((len(KINDS), len(PER_KIND), len(submitted_at)))
+    expected = np.full(len(submitted_at), imputed.mean)
+    for kind in _BROADEST_FIRST:  # the broader key's mean stands for a cold one
+        values[kind, 0] = np.where(cold[kind], expected, last[kind])
+        expected = values[kind, 1] = np.where(cold[kind], expected, mean[kind])
+    values[:, 2] = np.where(np.isnan(deviation), imputed.deviation, deviation)
+    values[:, 3] = np.where(cold, 0.0, count)
+    values[:, 4] = np.where(cold, IMPUTED_AGE_DAYS, np.maximum(submitted_at / SECONDS_PER_DAY - last_day, 0.0))
+    values[:, 5] = cold
+    return values.reshape(len(FEATURES), -1).T
+
+
+_BROADEST_FIRST = tuple(KINDS.index(kind) for kind in ("model_type", "family", "family_hardware"))

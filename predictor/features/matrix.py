@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.predictor.features import architecture, configuration, hardware, history, ratios
-from leap.predictor.features.batch import HardwareTable, Indices, JobBatch, Names
+from leap.predictor.features.batch import Floats, HardwareTable, Indices, JobBatch, Names
 from leap.predictor.features.history import Imputation, Statistics
 from leap.predictor.features.target_encoding import TargetEncoder
 
@@ -20,7 +20,7 @@ Matrix = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class CandidateRows:
-    """Rows to predict: a job and a hardware type each, with the history found for them.
+    """Rows to predict: a job and a hardware type each, with the history that there is of them.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class CandidateRows:
         (rows,) positions in `jobs`.
     hardware_type
         (rows,) names.
-    found
+    history
         Kind of key to (rows, 5) statistics; NaN where there is none.
     """
 
@@ -36,7 +36,7 @@ class CandidateRows:
     table: HardwareTable
     job: Indices
     hardware_type: Names
-    found: dict[str, Statistics]
+    history: dict[str, Statistics]
 
     @cached_property
     def hardware(self) -> Indices:
@@ -50,9 +50,7 @@ class CandidateRows:
 def names(vocabulary: TargetEncoder) -> tuple[str, ...]:
     """Names of the columns of `build`."""
     return (
-        *configuration.FEATURES,
-        *ratios.FEATURES,
-        *architecture.NAMES,
+        *OF_JOB,
         *hardware.FEATURES,
         *history.FEATURES,
         *vocabulary.features,
@@ -75,22 +73,49 @@ def digest(features: tuple[str, ...]) -> str:
     return hashlib.sha256("\n".join((str(VERSION), *features)).encode()).hexdigest()
 
 
-def build(pairs: CandidateRows, vocabulary: TargetEncoder, imputed: Imputation) -> Matrix:
-    """(rows, features) float32 matrix; NaN is missing.
+def build(rows: CandidateRows, vocabulary: TargetEncoder, imputed: Imputation) -> Matrix:
+    """(rows, features) float32 matrix; NaN is missing."""
+    return RowFeatures(rows, vocabulary, imputed).matrix
 
-    What depends on the job alone is computed once a job.
-    """
-    jobs, job = pairs.jobs, pairs.job
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        of_job = np.hstack((configuration.features(jobs), ratios.features(jobs), jobs.architecture))
-        of_pair = (
-            of_job[job],
-            hardware.features(jobs, pairs.table, job, pairs.hardware),
-            history.features(pairs.found, jobs.submitted_at[job], imputed),
-            vocabulary.encode(jobs, pairs.table, job, pairs.hardware),
-        )
-        matrix = np.empty((len(pairs), sum(block.shape[1] for block in of_pair)), dtype=np.float32)
-        np.concatenate(of_pair, axis=1, out=matrix, casting="unsafe")
-    # Beyond float32 is beyond any use: missing, and the same at launch as at night.
-    matrix[~np.isfinite(matrix)] = np.nan
-    return matrix
+
+@dataclass(frozen=True)
+class RowFeatures:
+    """Features of candidate rows, each block built when it is first read."""
+
+    rows: CandidateRows
+    vocabulary: TargetEncoder
+    imputed: Imputation
+
+    @cached_property
+    def of_job(self) -> Matrix:
+        """(jobs, len(OF_JOB)): what depends on the job alone."""
+        jobs = self.rows.jobs
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            return _to_float32(np.hstack((configuration.features(jobs), ratios.features(jobs), jobs.architecture)))
+
+    @cached_property
+    def history(self) -> Matrix:
+        """(rows, len(history.FEATURES))."""
+        rows = self.rows
+        return _to_float32(history.features(rows.history, rows.jobs.submitted_at[rows.job], self.imputed))
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """(rows, features): all of them, in the order of `names`."""
+        rows = self.rows
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            of_hardware = hardware.features(rows.jobs, rows.table, rows.job, rows.hardware)
+        codes = self.vocabulary.encode(rows.jobs, rows.table, rows.job, rows.hardware)
+        return np.hstack((self.of_job[rows.job], _to_float32(of_hardware), self.history, _to_float32(codes)))
+
+
+#: Features that depend on the job alone: the first columns of `build`.
+OF_JOB: tuple[str, ...] = (*configuration.FEATURES, *ratios.FEATURES, *architecture.NAMES)
+
+
+def _to_float32(values: Floats) -> Matrix:
+    """Beyond float32 is beyond any use: missing, and the same at launch as at night."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        narrowed = values.astype(np.float32)
+    narrowed[~np.isfinite(narrowed)] = np.nan
+    return narrowed

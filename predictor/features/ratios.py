@@ -33,7 +33,7 @@ def features(jobs: JobBatch) -> Floats:
     model_parallel = groups[0] * groups[1] * groups[2]
     accelerators = jobs.accelerators
     readers_or_missing = np.where(readers > 0, readers, np.nan)
-    return np.column_stack(
+    return np.array(
         (
             accelerators,
             batch * trainers,
@@ -46,7 +46,7 @@ def features(jobs: JobBatch) -> Floats:
             model_parallel,
             accelerators / model_parallel,
         )
-    )
+    ).T
 
 
 _ONE_WHERE_NOT_STATED = ("gradient_accumulation", "tensor_parallel", "pipeline_parallel", "expert_parallel")

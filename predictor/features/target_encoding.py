@@ -30,7 +30,7 @@ Codes = dict[str, int]
 
 
 class TargetEncoder(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Codes of the names of one training window; equal to itself alone, so that what follows from it is kept.
+    """Codes of the names of one training window; compares by identity (eq=False), so it can key an lru_cache.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class TargetEncoder(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """(rows, len(features)) codes, flags and free numbers for pairs of a job and a hardware type."""
         columns = dict(_columns(jobs, self.extra_names))
         encoded = [self.encode_field(field, values)[job] for field, values in columns.items()]
-        encoded[1:1] = [codes[hardware] for codes in _of_hardware(self, table)]
+        encoded[1:1] = [codes[hardware] for codes in of_hardware(self, table)]
         codes_and_flags = np.stack(encoded, axis=2)
         numbers = np.full((len(jobs), len(self.extra_numbers)), np.nan)
         for column, name in enumerate(self.extra_numbers):
@@ -75,12 +75,17 @@ class TargetEncoder(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         codes = self.codes.get(field, {})
         result = np.zeros((len(values), 2))
         result[:, 0] = [codes.get(value, np.nan) for value in values]
-        result[:, 1] = [value is not None and value not in codes for value in values]
+        result[:, 1] = _unseen(values, codes)
         return result
+
+    def unseen(self, jobs: JobBatch) -> dict[str, list[bool]]:
+        """Field to whether each job's name is unseen, of the fields that are the job's own."""
+        columns = _columns(jobs, self.extra_names)
+        return {field: _unseen(values, self.codes.get(field, {})) for field, values in columns}
 
 
 @lru_cache(maxsize=4)
-def _of_hardware(vocabulary: TargetEncoder, table: HardwareTable) -> tuple[Floats, Floats]:
+def of_hardware(vocabulary: TargetEncoder, table: HardwareTable) -> tuple[Floats, Floats]:
     """What `encode_field` gives for every hardware type and its vendor: the same for every job."""
     return vocabulary.encode_field(HARDWARE_TYPE, table.names), vocabulary.encode_field(VENDOR, table.vendor)
 
@@ -109,15 +114,19 @@ def fit(jobs: JobBatch, table: HardwareTable, hardware: Indices, y: Floats) -> T
         if len(extra_names) == MAX_EXTRA:
             break
         values = _free(jobs, name)
-        found = _rank(values, y, least)
-        if 2 * sum(value in found for value in values) >= counts[name, str]:
-            codes[f"extra_{name}"] = found
+        ranks = _rank(values, y, least)
+        if 2 * sum(value in ranks for value in values) >= counts[name, str]:
+            codes[f"extra_{name}"] = ranks
             extra_names.append(name)
     return TargetEncoder(
         codes=codes,
         extra_numbers=tuple(name for name, kind in frequent if kind is float)[:MAX_EXTRA],
         extra_names=tuple(extra_names),
     )
+
+
+def _unseen(values: Names, codes: Codes) -> list[bool]:
+    return [value is not None and value not in codes for value in values]
 
 
 def _columns(jobs: JobBatch, extra_names: tuple[str, ...]) -> Iterable[tuple[str, Names]]:

@@ -1,37 +1,24 @@
 """Keys of attempts as hashes: many rows at once, and looked up by binary search."""
 
 import hashlib
-from functools import lru_cache
+from collections.abc import Mapping
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.predictor.features.batch import Floats, Indices, JobBatch, Rows
+from leap.predictor.features.batch import NAMES, NUMBERS, Indices, JobBatch, Rows
 from leap.predictor.history.snapshot import Hashes
 
 
 def find(hashes: Hashes, wanted: Hashes) -> tuple[Indices, NDArray[np.bool_]]:
-    """(n,) places of hashes among sorted ones, and whether each is really there."""
+    """(n,) positions of hashes among sorted ones, and whether each is really there."""
     if not len(hashes):
         return np.zeros(len(wanted), np.intp), np.zeros(len(wanted), bool)
-    place = np.minimum(hashes.searchsorted(wanted), len(hashes) - 1)
-    return place, hashes[place] == wanted
-
-
-def gather(hashes: Hashes, values: NDArray[np.floating], wanted: Hashes, missing: float) -> Floats:
-    """(n, columns) rows of `values` that belong to the wanted hashes; `missing` where there is none."""
-    if not len(hashes):
-        return np.full((len(wanted), values.shape[1]), missing)
-    place, known = find(hashes, wanted)
-    return np.where(known[:, None], values[place], np.float64(missing))
-
-
-def configurations(jobs: JobBatch) -> Hashes:
-    """(n,) hashes of the launch configuration: jobs of equal numbers and names have one; `extra` is left out."""
-    values = np.hstack((_hash(jobs.numbers), _hash(jobs.names)))
-    places = np.arange(1, values.shape[1] + 1, dtype=np.uint64)  # or two fields could change values unnoticed
-    return _mix(np.bitwise_xor.reduce(_mix(values ^ _mix(places)), axis=1))
+    position = hashes.searchsorted(wanted)
+    np.minimum(position, len(hashes) - 1, out=position)
+    return position, hashes.take(position) == wanted
 
 
 #: Columns that keys are made of.
@@ -43,24 +30,65 @@ COLUMNS: tuple[str, ...] = (
     "accelerators",
     "batch_size",
 )
+#: The columns of a key, in their order.
+KeyColumns = tuple[str, ...]
 
 
 class Keys:
-    """Hashes of (n,) rows by what stands in some of their columns; what several keys begin with is hashed once."""
+    """Hashes of (n,) rows by what stands in some of their columns; what several keys begin with is hashed once.
 
-    def __init__(self, rows: Rows) -> None:
-        self._columns = {name: _hash(np.asarray(rows[name])) for name in COLUMNS if name in rows}
-        self._named = np.asarray(rows.get("family", ""), dtype=object) != ""
-        self._mixed: dict[tuple[str, ...], Hashes] = {(): np.zeros(1, dtype=np.uint64)}
+    Parameters
+    ----------
+    columns
+        (n,) `column_hashes` of the rows.
+    keys
+        Those that will be asked for: hashed side by side, in as many steps as the longest has columns.
+    """
 
-    def of(self, names: tuple[str, ...]) -> Hashes:
+    def __init__(self, columns: Mapping[str, Hashes], keys: tuple[KeyColumns, ...] = ()) -> None:
+        self._columns = columns
+        count = len(next(iter(columns.values())))
+        self._mixed: dict[KeyColumns, Hashes] = {(): np.zeros(count, dtype=np.uint64)}
+        family = columns.get("family")
+        self._named = np.zeros(count, dtype=bool) if family is None else family != _NO_NAME
+        self._all_named = bool(self._named.all())
+        self._mix_all(keys)
+
+    @classmethod
+    def from_rows(cls, rows: Rows) -> "Keys":
+        """Keys of (n,) rows."""
+        return cls(column_hashes(rows))
+
+    def of(self, names: KeyColumns) -> Hashes:
         """(n,) hashes of some columns; 0 for a row without a family where the key has one."""
-        for end in range(1, len(names) + 1):
-            if names[:end] not in self._mixed:
-                before, column = self._mixed[names[: end - 1]], self._columns.get(names[end - 1])
-                self._mixed[names[:end]] = _mix(before if column is None else before ^ column)
-        keys = self._mixed[names]
-        return np.where(self._named, keys, _ZERO) if "family" in names else keys
+        if names not in self._mixed:
+            self._mix_all((names,))
+        hashes = self._mixed[names]
+        return hashes if self._all_named or "family" not in names else np.where(self._named, hashes, _ZERO)
+
+    def _mix_all(self, keys: tuple[KeyColumns, ...]) -> None:
+        for prefixes in _prefixes(keys):
+            parts = [self._mixed[names[:-1]] ^ self._columns.get(names[-1], _ZERO) for names in prefixes]
+            self._mixed.update(zip(prefixes, mix(np.array(parts)), strict=True))
+
+
+@cache
+def _prefixes(keys: tuple[KeyColumns, ...]) -> list[tuple[KeyColumns, ...]]:
+    """What the keys begin with, once each, by number of columns."""
+    longest = max(map(len, keys), default=0)
+    return [tuple(dict.fromkeys(key[:size] for key in keys if len(key) >= size)) for size in range(1, longest + 1)]
+
+
+def column_hashes(rows: Rows) -> dict[str, Hashes]:
+    """(n,) hashes of the columns that keys are made of; those that are hashes stay."""
+    return {name: _hash(np.asarray(rows[name])) for name in COLUMNS if name in rows}
+
+
+def configurations(jobs: JobBatch) -> Hashes:
+    """(n,) hashes of the launch configuration: jobs of equal numbers and names have one; `extra` is left out."""
+    values = np.hstack((_hash(jobs.numbers), _hash(jobs.names)))
+    values ^= _FIELD_MARKS
+    return mix(np.bitwise_xor.reduce(mix(values), axis=1))
 
 
 _ZERO = np.uint64(0)
@@ -80,12 +108,13 @@ def _digest(name: str | None) -> int:
     return int.from_bytes(hashlib.blake2b(str(name).encode(), digest_size=8).digest(), "little")
 
 
+_NO_NAME = np.uint64(_digest(""))
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
-def _mix(keys: Hashes) -> Hashes:
+def mix(keys: Hashes) -> Hashes:
     """Finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of a key depends on every other."""
     keys = keys + _GOLDEN
     keys ^= keys >> _SHIFTS[0]
@@ -94,3 +123,7 @@ def _mix(keys: Hashes) -> Hashes:
     keys *= _FACTORS[1]
     keys ^= keys >> _SHIFTS[2]
     return keys
+
+
+#: One a field of the configuration, or two could exchange values unnoticed.
+_FIELD_MARKS = mix(np.arange(1, len(NUMBERS) + len(NAMES) + 1, dtype=np.uint64))

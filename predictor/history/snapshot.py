@@ -30,8 +30,15 @@ def key_hash(kind: str, first: str, second: str = "") -> int:
 
     Over 750,000 keys the chance that any two collide is 1.5e-8 (birthday bound n^2 / 2^65).
     """
-    text = f"{kind}\0{len(first)}\0{first}{second}".encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+    return int.from_bytes(_key_digest(_key_prefix(kind, first) + second.encode()), "little")
+
+
+def _key_prefix(kind: str, first: str) -> bytes:
+    return f"{kind}\0{len(first)}\0{first}".encode()
+
+
+def _key_digest(key: bytes) -> bytes:
+    return hashlib.blake2b(key, digest_size=8).digest()
 
 
 @dataclass(frozen=True)
@@ -68,21 +75,23 @@ class Snapshot:
 
     def lookup(self, hashes: Hashes) -> Statistics:
         """(n, 5) statistics; a row of NaN for a key that is not here."""
-        found = np.full((len(hashes), len(STATISTICS)), np.nan, dtype=np.float32)
-        if len(self.hashes):
-            place = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
-            known = self.hashes[place] == hashes
-            found[known] = self.statistics[place[known]]
-        return found
+        if not len(self.hashes):
+            return np.full((len(hashes), len(STATISTICS)), np.nan, dtype=np.float32)
+        position = self.hashes.searchsorted(hashes)
+        np.minimum(position, len(self.hashes) - 1, out=position)
+        statistics: Statistics = self.statistics.take(position, axis=0)
+        statistics[self.hashes.take(position) != hashes] = np.nan
+        return statistics
 
     def find(self, jobs: JobBatch, job: Indices, hardware_types: Sequence[str]) -> dict[str, Statistics]:
         """Kind to (rows, 5) statistics of pairs of a job, by its position in `jobs`, and a hardware type."""
-        by_family = [key_hash("family", name) for name in jobs.family]
-        by_model = [key_hash("model_type", name) for name in jobs.model_type]
-        families = jobs.family[job].tolist()
-        by_pair = [key_hash("family_hardware", *pair) for pair in zip(families, hardware_types, strict=True)]
-        found = self.lookup(np.array(by_family + by_model + by_pair, np.uint64))
-        family, model_type, pair = np.split(found, [len(jobs), 2 * len(jobs)])
+        keys = [_key_prefix("family", name) for name in jobs.family]
+        keys += [_key_prefix("model_type", name) for name in jobs.model_type]
+        prefixes = [_key_prefix("family_hardware", name) for name in jobs.family]
+        pairs = zip(job.tolist(), hardware_types, strict=True)
+        keys += [prefixes[position] + hardware_type.encode() for position, hardware_type in pairs]
+        statistics = self.lookup(np.frombuffer(b"".join(map(_key_digest, keys)), "<u8"))
+        family, model_type, pair = np.split(statistics, [len(jobs), 2 * len(jobs)])
         return {"family": family[job], "family_hardware": pair, "model_type": model_type[job]}
 
     def save(self, folder: Path) -> None:

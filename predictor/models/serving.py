@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
 from leap.predictor.features.batch import Floats
 from leap.predictor.features.matrix import CandidateRows, Matrix
 from leap.predictor.models.arrays import Arrays, ArraySpec, load_arrays, save_arrays
-from leap.predictor.models.structured.model import Structured, rows_of
+from leap.predictor.models.structured.model import Structured, configuration_rows
 from leap.predictor.models.structured_arrays import SPECS as STRUCTURED_SPECS
 from leap.predictor.models.structured_arrays import check as check_structured
 from leap.predictor.models.trees.model import SPECS as TREES_SPECS
@@ -44,7 +44,15 @@ class Prediction:
 
 
 class Model(Protocol):
-    """What an artifact serves with."""
+    """What an artifact serves with.
+
+    Attributes
+    ----------
+    reads_matrix
+        Whether `predict` reads the feature matrix; if not, one without columns will do.
+    """
+
+    reads_matrix: ClassVar[bool]
 
     def predict(self, pairs: CandidateRows, matrix: Matrix) -> Prediction:
         """ln throughput of every pair, given their feature matrix."""
@@ -54,6 +62,7 @@ class Model(Protocol):
 class TreesModel:
     """Trees over the feature matrix."""
 
+    reads_matrix: ClassVar[bool] = True
     trees: Trees
 
     def predict(self, pairs: CandidateRows, matrix: Matrix) -> Prediction:
@@ -69,12 +78,14 @@ class TreesModel:
 class StructuredModel:
     """Structured prior, the family's process and exact history."""
 
+    reads_matrix: ClassVar[bool] = False
     structured: Structured
 
     def predict(self, pairs: CandidateRows, matrix: Matrix) -> Prediction:
         """See :class:`Model`."""
-        found = self.structured.estimate(rows_of(pairs.jobs, pairs.job, pairs.hardware_type)).combined
-        return Prediction(_bounded(found.mean), found.deviation)
+        configurations = configuration_rows(pairs.jobs)
+        estimate = self.structured.estimate_candidates(configurations, pairs.job, pairs.hardware_type).combined
+        return Prediction(_bounded(estimate.mean), estimate.deviation)
 
     def save(self, folder: Path) -> None:
         """Write its files."""

@@ -42,9 +42,11 @@ def explain(
         What became of the attempt, where it has ended.
     """
     lines = [*_header(answer, submission)]
-    best_standard = max((one.score for one in answer.ranked if not _premium(one, catalog)), default=None)
-    for place, candidate in enumerate(answer.ranked, 1):
-        lines += [f"{place}. {candidate.hardware_type}", *_ranked(candidate, answer, submission)]
+    best_standard = max(
+        (candidate.score for candidate in answer.ranked if not _premium(candidate, catalog)), default=None
+    )
+    for rank, candidate in enumerate(answer.ranked, 1):
+        lines += [f"{rank}. {candidate.hardware_type}", *_ranked(candidate, answer, submission)]
         if _premium(candidate, catalog):
             lines.append(_premium_rule(candidate, answer, best_standard, premium_efficiency))
     for excluded in answer.excluded:
@@ -112,8 +114,8 @@ def _outcome(answer: PreferenceList, completed: JobCompleted) -> str:
     text = f"It ran on {completed.hardware_type} and {completed.status}"
     if not measured:
         return f"{text}."
-    predicted: dict[str, float | None] = {one.hardware_type: one.throughput for one in answer.ranked}
-    predicted |= {one.hardware_type: one.throughput for one in answer.excluded}
+    predicted: dict[str, float | None] = {candidate.hardware_type: candidate.throughput for candidate in answer.ranked}
+    predicted |= {candidate.hardware_type: candidate.throughput for candidate in answer.excluded}
     expected = predicted.get(completed.hardware_type)
     if expected is None:
         return f"{text} at {_number(measured)} samples/s; nothing was predicted for that type."

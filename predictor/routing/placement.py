@@ -1,5 +1,6 @@
 """Placement: from predicted throughput to an order of hardware types, with a reason for each left out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ Codes = NDArray[np.int8]
 Flags = NDArray[np.bool_]
 
 _MEMORY_GB = SPECIFICATIONS.index("memory_gb")
+_PARAMETERS, _EMBEDDING_SHARE = map(architecture.NAMES.index, ("parameters", "embedding_parameter_share"))
 
 #: Why a pair is excluded; of several reasons the last holds. The first means that it is not.
 REASONS: tuple[str | None, ...] = (
@@ -90,24 +92,29 @@ def place(
         A premium type stays if its score reaches this share of the best standard type's. One that the user
         pinned stays in any case: what it costs is the user's affair.
     """
-    cost = jobs.accelerators[job] * table.price[hardware]
+    price, objectives = table.price[hardware], {goal.objective for goal in goals}
+    cost = jobs.accelerators[job] * price
     with np.errstate(invalid="ignore", divide="ignore"):
         per_cost = throughput / cost
     reason: Codes = np.zeros(len(job), dtype=np.int8)
-    if any(goal.objective == "cheapest_by_deadline" for goal in goals):
+    if "cheapest_by_deadline" in objectives:
         reason[_too_late(throughput, job, goals)] = TOO_LATE
     reason[~np.isfinite(throughput)] = NO_PREDICTION
-    reason[_too_small(jobs, table, job, hardware)] = NO_MEMORY
-    reason[np.isnan(table.price[hardware])] = NO_PRICE
+    if not np.isnan(jobs.architecture[:, _PARAMETERS]).all():
+        reason[_too_small(jobs, table, job, hardware)] = NO_MEMORY
+    reason[np.isnan(price)] = NO_PRICE
     reason[hardware == table.unlisted] = NO_SPECIFICATION
-    fastest = np.array([goal.objective == "fastest" for goal in goals])[job]
-    score = np.where(fastest, throughput, per_cost)
-    pinned = table.index([goal.pinned or "" for goal in goals])[job] == hardware
-    _exclude_premium(reason, job, score, table.premium[hardware], pinned, premium_efficiency)
+    score = per_cost
+    if "fastest" in objectives:
+        score = np.where(np.array([goal.objective == "fastest" for goal in goals])[job], throughput, per_cost)
+    premium = table.premium[hardware]
+    if premium.any():
+        pinned = table.index([goal.pinned or "" for goal in goals])[job] == hardware
+        _exclude_premium(reason, job, score, premium, pinned, premium_efficiency)
     return Placement(cost, per_cost, score, reason)
 
 
-def order(hardware_types: list[str], score: Floats) -> list[int]:
+def order(hardware_types: Sequence[str], score: Sequence[float] | Floats) -> list[int]:
     """Positions by score, descending; ties by name."""
     return sorted(range(len(hardware_types)), key=lambda row: (-score[row], hardware_types[row]))
 
@@ -117,16 +124,13 @@ def _too_small(jobs: JobBatch, table: HardwareTable, job: Indices, hardware: Ind
 
     Of embedding tables weights alone, half the bytes: their gradients are sparse, or fused into the update.
     """
-    parameters, tables = (
-        jobs.architecture[:, architecture.NAMES.index(name)] for name in ("parameters", "embedding_parameter_share")
-    )
+    parameters, tables = jobs.architecture[:, _PARAMETERS], jobs.architecture[:, _EMBEDDING_SHARE]
     per_parameter = np.array(
         [_BYTES_PER_PARAMETER.get(str(name).lower(), _BYTES_PER_PARAMETER_16_BIT) for name in jobs.names[:, 0]]
     )
-    specification = table.specifications[:, _MEMORY_GB]
     with np.errstate(invalid="ignore"):
         needed = parameters * (1 - np.where(np.isnan(tables), 0.0, tables) / 2) * per_parameter / jobs.accelerators
-        too_small: Flags = needed[job] > specification[hardware] * 1e9
+        too_small: Flags = needed[job] > table.specifications[hardware, _MEMORY_GB] * 1e9
     return too_small
 
 

@@ -8,16 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.predictor.artifacts.manifest import Manifest
-from leap.predictor.features.batch import Floats
-from leap.predictor.features.history import STATISTICS
-from leap.predictor.features.matrix import CandidateRows, Matrix
-from leap.predictor.features.target_encoding import HARDWARE_TYPE, MODEL_TYPE
+from leap.predictor.features.batch import Floats, HardwareTable, Indices
+from leap.predictor.features.history import KINDS, STATISTICS
+from leap.predictor.features.matrix import OF_JOB, CandidateRows, RowFeatures
+from leap.predictor.features.target_encoding import HARDWARE_TYPE, MODEL_TYPE, VENDOR, TargetEncoder, of_hardware
 from leap.schemas.events import Basis
 
 FAMILY_HISTORY: Basis = "family history"
 SIMILAR_JOBS: Basis = "similar jobs"
 SPECIFICATION_ONLY: Basis = "specification only"
 
+_BASES = np.array([FAMILY_HISTORY, SIMILAR_JOBS, SPECIFICATION_ONLY])
 _COUNT = STATISTICS.index("count")
 #: A field by another name than its own.
 _SPOKEN = {MODEL_TYPE: "model type", HARDWARE_TYPE: "hardware type"}
@@ -25,47 +26,72 @@ _SPOKEN = {MODEL_TYPE: "model type", HARDWARE_TYPE: "hardware type"}
 
 @dataclass(frozen=True)
 class Provenance:
-    """For (rows,) pairs: basis, finished attempts that it rests on, and what is outside training."""
+    """For (rows,) candidates: basis, finished attempts that it rests on, and what is outside training."""
 
-    basis: list[Basis]
-    observations: list[int]
+    basis: NDArray[np.str_]
+    observations: NDArray[np.int64]
     outside: list[tuple[str, ...]]
 
 
-def provenance(pairs: CandidateRows, matrix: Matrix, manifest: Manifest) -> Provenance:
-    """Evidence of each pair.
+def provenance(features: RowFeatures, manifest: Manifest) -> Provenance:
+    """Provenance of each row.
 
     The family's own attempts count where there are any, on this hardware type if it ran there; then those
     of the model type; without either, only the specification speaks.
     """
-    counts = {kind: np.fmax(found[:, _COUNT], 0).astype(int) for kind, found in pairs.found.items()}
-    of_family = np.where(counts["family_hardware"] > 0, counts["family_hardware"], counts["family"])
-    observations = np.where(of_family > 0, of_family, counts["model_type"])
-    outside = _outside(matrix, manifest, counts["family"] == 0)
-    return Provenance(basis(pairs).tolist(), observations.tolist(), outside)
+    rows = features.rows
+    counts = np.fmax([rows.history[kind][:, _COUNT] for kind in KINDS], 0).astype(np.int64)
+    family, family_hardware, model_type = counts
+    of_family = np.where(family_hardware > 0, family_hardware, family)
+    observations = np.where(of_family > 0, of_family, model_type)
+    return Provenance(basis(rows), observations, _outside(features, manifest, family == 0))
 
 
-def basis(pairs: CandidateRows) -> NDArray[np.str_]:
+def basis(rows: CandidateRows) -> NDArray[np.str_]:
     """(rows,) what each prediction rests on, as a name."""
-    known = {kind: ~np.isnan(found[:, _COUNT]) for kind, found in pairs.found.items()}
-    return np.where(known["family"], FAMILY_HISTORY, np.where(known["model_type"], SIMILAR_JOBS, SPECIFICATION_ONLY))
+    cold_family, cold_model_type = (np.isnan(rows.history[kind][:, _COUNT]) for kind in ("family", "model_type"))
+    names: NDArray[np.str_] = _BASES[cold_family * (1 + cold_model_type.astype(np.intp))]
+    return names
 
 
-def _outside(matrix: Matrix, manifest: Manifest, new_family: NDArray[np.bool_]) -> list[tuple[str, ...]]:
-    trained = _trained(manifest)
-    ranged = matrix[:, trained.ranged]
+def _outside(features: RowFeatures, manifest: Manifest, new_family: NDArray[np.bool_]) -> list[tuple[str, ...]]:
+    """Family, model type, hardware type and vendor, other names, then ranges: most of it is the same for a job."""
+    rows, trained = features.rows, _trained(manifest)
+    unseen = list(zip(*manifest.vocabulary.unseen(rows.jobs).values(), strict=True))
+    ranged = features.of_job[:, trained.ranged]
     beyond = (ranged < trained.low) | (ranged > trained.high) | (np.isnan(ranged) & trained.needed)
-    flags = np.column_stack((new_family, matrix[:, trained.unseen] > 0, beyond))
-    return [tuple(compress(trained.names, row)) for row in flags.tolist()]
+    model_type = [_MODEL_TYPE if flags[0] else () for flags in unseen]
+    others = [
+        tuple(compress(trained.others, (*flags[1:], *over)))
+        for flags, over in zip(unseen, beyond.tolist(), strict=True)
+    ]
+    hardware_outside = _hardware_outside(manifest.vocabulary, rows.table)
+    return [
+        (_FAMILY if new else ()) + model_type[job] + hardware_outside[hardware] + others[job]
+        for new, job, hardware in zip(new_family.tolist(), rows.job.tolist(), rows.hardware.tolist(), strict=True)
+    ]
+
+
+_FAMILY, _MODEL_TYPE = ("family",), (_SPOKEN[MODEL_TYPE],)
+
+
+@lru_cache(maxsize=4)
+def _hardware_outside(vocabulary: TargetEncoder, table: HardwareTable) -> list[tuple[str, ...]]:
+    """Of every hardware type, what of it and its vendor is outside training."""
+    names = (_SPOKEN[HARDWARE_TYPE], VENDOR)
+    flags = np.column_stack([codes_and_unseen[:, 1] > 0 for codes_and_unseen in of_hardware(vocabulary, table)])
+    return [tuple(compress(names, row)) for row in flags.tolist()]
 
 
 @dataclass(frozen=True)
 class _Trained:
-    """Names of what can be outside; columns that say so, columns with a trained range, and which must be stated."""
+    """Names of what can be outside, but for family, model and hardware type; columns with a range.
 
-    names: tuple[str, ...]
-    unseen: list[int]
-    ranged: list[int]
+    `ranged` are columns of `RowFeatures.of_job`; `needed` says which of them a job must state.
+    """
+
+    others: tuple[str, ...]
+    ranged: Indices
     low: Floats
     high: Floats
     needed: NDArray[np.bool_]
@@ -73,14 +99,15 @@ class _Trained:
 
 @lru_cache(maxsize=4)
 def _trained(manifest: Manifest) -> _Trained:
-    bounds = np.array([(one.low, one.high) for one in manifest.ranges.values()]).reshape(-1, 2)
-    coded = manifest.vocabulary.coded
+    bounds = np.array([(limits.low, limits.high) for limits in manifest.ranges.values()]).reshape(-1, 2)
+    names = [field for field in manifest.vocabulary.coded if field not in (MODEL_TYPE, HARDWARE_TYPE, VENDOR)]
     return _Trained(
-        names=("family", *(_SPOKEN.get(field, field) for field in coded), *manifest.ranges),
-        unseen=[manifest.features.index(f"{field}_unseen") for field in coded],
-        ranged=[manifest.features.index(name) for name in manifest.ranges],
+        others=(*names, *manifest.ranges),
+        ranged=np.array([OF_JOB.index(name) for name in manifest.ranges], dtype=np.intp),
         low=bounds[:, 0],
         high=bounds[:, 1],
         # Without a batch the usual one is taken: a guess, as no other missing number is.
-        needed=np.array([name == "batch_size" and one.low <= one.high for name, one in manifest.ranges.items()]),
+        needed=np.array(
+            [name == "batch_size" and limits.low <= limits.high for name, limits in manifest.ranges.items()]
+        ),
     )

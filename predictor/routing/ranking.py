@@ -1,20 +1,22 @@
 """Ranking: submissions and an artifact to preference lists. Pure: the router, the worker and replay call it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from leap.predictor.artifacts.artifact import Artifact
 from leap.predictor.features import history
-from leap.predictor.features.batch import Floats, JobBatch, columns, seconds
+from leap.predictor.features.batch import JobBatch, seconds
 from leap.predictor.features.matrix import Matrix
-from leap.predictor.routing.placement import RANKED, REASONS, Goal, Placement, order, place
-from leap.predictor.routing.provenance import Provenance, provenance
+from leap.predictor.routing.placement import RANKED, REASONS, Goal, order, place
+from leap.predictor.routing.provenance import provenance
 from leap.predictor.routing.rollout import Switches
-from leap.schemas.events import ExcludedCandidate, JobSubmitted, PreferenceList, RankedCandidate
+from leap.schemas.events import Basis, ExcludedCandidate, JobSubmitted, PreferenceList, RankedCandidate
 
 NO_CANDIDATES = "no candidates"
 NO_ARTIFACT = "no artifact"
@@ -28,9 +30,9 @@ INVALID = "invalid submission"
 NO_OPINIONS = (
     NO_CANDIDATES, NO_ARTIFACT, SWITCHED_OFF, ALL_EXCLUDED, TOO_LARGE, DEADLINE_EXCEEDED, FAILED, INVALID,
 )  # fmt: skip
-#: Below what a topic takes (1 MiB) by more than key, headers and the record's own fields.
+#: Leaves headroom under the 1 MiB topic limit for key, headers and record overhead.
 MAX_LIST_BYTES = 1_000_000
-#: So many candidates fit, whatever their names: a list has each name twice, in 3 kB at most, and 1 kB beside.
+#: Lists up to this length cannot exceed MAX_LIST_BYTES, so they are not measured.
 FEW = 64
 #: Bytes that JSON needs for a character at most.
 _ESCAPED = 6
@@ -45,16 +47,20 @@ class Policy:
     premium_efficiency: float = 1.0
 
 
-@dataclass(frozen=True)
-class _Scored:
-    """What was computed for the (rows,) pairs of a batch, jobs in order and each with its candidates."""
+class _Row(NamedTuple):
+    """What was computed for one candidate of a job."""
 
-    throughput: Floats
-    lower: Floats
-    upper: Floats
-    placement: Placement
-    provenance: Provenance
-    served: Matrix
+    hardware_type: str
+    reason: int
+    throughput: float
+    lower: float
+    upper: float
+    cost_per_hour: float
+    per_cost: float
+    score: float
+    basis: Basis
+    observations: int
+    outside: tuple[str, ...]
 
 
 def no_opinion(submission: JobSubmitted, reason: str, now: datetime) -> PreferenceList:
@@ -106,17 +112,15 @@ def _refusal(submission: JobSubmitted, policy: Policy) -> str | None:
 def _rank_asked(
     artifact: Artifact, submissions: list[JobSubmitted], policy: Policy, now: datetime
 ) -> list[PreferenceList]:
-    jobs = columns(submissions)
+    jobs = JobBatch.from_events(submissions)
     goals = [_goal(submission, policy.switches) for submission in submissions]
-    scored = _score(artifact, jobs, submissions, goals, policy)
-    answers, start = [], 0
-    for position, submission in enumerate(submissions):
-        rows = range(start, start + len(submission.candidates))
-        start = rows.stop
-        ranked, excluded = _candidates(submission.candidates, rows, scored)
+    scored, served = _score(artifact, jobs, submissions, goals, policy)
+    answers, end = [], 0
+    for submission, goal, family in zip(submissions, goals, jobs.family.tolist(), strict=True):
+        start, end = end, end + len(submission.candidates)
+        ranked, excluded = _candidates(scored[start:end])
         if submission.pinned and submission.pinned not in submission.candidates:
             excluded += (ExcludedCandidate(hardware_type=submission.pinned, reason=NOT_ELIGIBLE),)
-        family = str(jobs.family[position])
         answers.append(
             PreferenceList(
                 attempt_id=submission.attempt_id,
@@ -125,13 +129,11 @@ def _rank_asked(
                 ranked=ranked,
                 excluded=excluded,
                 no_opinion=None if ranked else ALL_EXCLUDED,
-                objective=goals[position].objective,
+                objective=goal.objective,
                 pinned=submission.pinned,
                 artifact=artifact.manifest.version,
                 candidates=submission.candidates,
-                served_history=dict(
-                    zip(history.FEATURES, map(tuple, scored.served[rows.start : rows.stop].T.tolist()), strict=True)
-                ),
+                served_history=dict(zip(history.FEATURES, map(tuple, served[start:end].T.tolist()), strict=True)),
                 shadow=policy.switches.mode(submission.model_type, family) == "shadow",
                 decided_at=now,
             )
@@ -152,55 +154,59 @@ def _goal(submission: JobSubmitted, switches: Switches) -> Goal:
 
 def _score(
     artifact: Artifact, jobs: JobBatch, submissions: list[JobSubmitted], goals: list[Goal], policy: Policy
-) -> _Scored:
-    job = np.repeat(np.arange(len(jobs)), [len(submission.candidates) for submission in submissions])
-    pairs = artifact.pairs(jobs, job, [name for submission in submissions for name in submission.candidates])
-    matrix = artifact.matrix(pairs)
-    predicted = artifact.model.predict(pairs, matrix)
-    found = provenance(pairs, matrix, artifact.manifest)
-    lower, upper = artifact.manifest.interval.bounds(predicted.mean, predicted.spread, np.array(found.basis))
-    throughput = np.exp(predicted.mean)
-    first = artifact.manifest.features.index(history.FEATURES[0])
-    return _Scored(
-        throughput=throughput,
-        lower=np.exp(lower),
-        upper=np.exp(upper),
-        placement=place(jobs, artifact.table, job, pairs.hardware, throughput, goals, policy.premium_efficiency),
-        provenance=found,
-        served=matrix[:, first : first + len(history.FEATURES)],
+) -> tuple[list[_Row], Matrix]:
+    """All (rows,) candidates of a batch, jobs in order and each with its own, and the history that was served."""
+    job = np.arange(len(jobs)).repeat([len(submission.candidates) for submission in submissions])
+    names = [name for submission in submissions for name in submission.candidates]
+    features = artifact.features(artifact.candidate_rows(jobs, job, names))
+    predicted = artifact.predict(features)
+    rests_on = provenance(features, artifact.manifest)
+    lower, upper = artifact.manifest.interval.bounds(predicted.mean, predicted.spread, rests_on.basis)
+    throughput, hardware = np.exp(predicted.mean), features.rows.hardware
+    placement = place(jobs, artifact.table, job, hardware, throughput, goals, policy.premium_efficiency)
+    columns = (
+        names,
+        placement.reason.tolist(),
+        throughput.tolist(),
+        np.exp(lower).tolist(),
+        np.exp(upper).tolist(),
+        placement.cost_per_hour.tolist(),
+        placement.per_cost.tolist(),
+        placement.score.tolist(),
+        rests_on.basis.tolist(),
+        rests_on.observations.tolist(),
+        rests_on.outside,
     )
+    return list(map(_Row, *columns)), features.history
 
 
-def _candidates(
-    names: tuple[str, ...], rows: range, scored: _Scored
-) -> tuple[tuple[RankedCandidate, ...], tuple[ExcludedCandidate, ...]]:
+def _candidates(rows: list[_Row]) -> tuple[tuple[RankedCandidate, ...], tuple[ExcludedCandidate, ...]]:
     """Ranked, best first, and excluded, in the order asked."""
-    placement = scored.placement
-    kept = [position for position, row in enumerate(rows) if placement.reason[row] == RANKED]
-    best_first = order([names[position] for position in kept], placement.score[[rows[p] for p in kept]])
-    ranked = tuple(_ranked(names[kept[place]], rows[kept[place]], scored) for place in best_first)
-    excluded = tuple(
-        ExcludedCandidate(
-            hardware_type=names[position],
-            reason=REASONS[placement.reason[row]] or "",
-            throughput=float(scored.throughput[row]) if np.isfinite(scored.throughput[row]) else None,
-        )
-        for position, row in enumerate(rows)
-        if placement.reason[row] != RANKED
-    )
-    return ranked, excluded
+    kept = [row for row in rows if row.reason == RANKED]
+    best_first = order([row.hardware_type for row in kept], [row.score for row in kept])
+    excluded = [row for row in rows if row.reason != RANKED]
+    return tuple([_ranked(kept[position]) for position in best_first]), tuple(map(_excluded, excluded))
 
 
-def _ranked(name: str, row: int, scored: _Scored) -> RankedCandidate:
+def _ranked(row: _Row) -> RankedCandidate:
+    name, _, throughput, lower, upper, cost_per_hour, per_cost, score, basis, observations, outside = row
     return RankedCandidate(
         hardware_type=name,
-        throughput=float(scored.throughput[row]),
-        lower=float(scored.lower[row]),
-        upper=float(scored.upper[row]),
-        cost_per_hour=float(scored.placement.cost_per_hour[row]),
-        throughput_per_cost=float(scored.placement.per_cost[row]),
-        score=float(scored.placement.score[row]),
-        basis=scored.provenance.basis[row],
-        observations=scored.provenance.observations[row],
-        outside=scored.provenance.outside[row],
+        throughput=throughput,
+        lower=lower,
+        upper=upper,
+        cost_per_hour=cost_per_hour,
+        throughput_per_cost=per_cost,
+        score=score,
+        basis=basis,
+        observations=observations,
+        outside=outside,
+    )
+
+
+def _excluded(row: _Row) -> ExcludedCandidate:
+    return ExcludedCandidate(
+        hardware_type=row.hardware_type,
+        reason=REASONS[row.reason] or "",
+        throughput=row.throughput if math.isfinite(row.throughput) else None,
     )

@@ -84,7 +84,7 @@ class Problem:
         summary had been there before.
         """
         held_out, day = self.data.submitted_day >= self.starts[0], self.data.submitted_day
-        known = ~np.isnan(self.data.pairs.found["family"][:, 0])
+        known = ~np.isnan(self.data.pairs.history["family"][:, 0])
         been, definitions = seen(self.data.rows), self.data.pairs.jobs.architecture
         summary = np.asarray(pd.util.hash_pandas_object(pd.DataFrame(definitions), index=False))
         described = np.asarray(~np.isnan(definitions).all(axis=1))

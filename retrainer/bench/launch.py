@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import cycle, islice
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -17,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from leap.predictor.artifacts.artifact import CATALOG_FILE, Artifact, write
 from leap.predictor.artifacts.store import Pointer
-from leap.predictor.features.batch import columns
+from leap.predictor.features.batch import JobBatch
 from leap.predictor.features.matrix import CandidateRows, Matrix
 from leap.predictor.models.serving import Prediction
 from leap.predictor.routing import ranking
@@ -103,6 +104,7 @@ class Soak(msgspec.Struct, frozen=True, kw_only=True):
 class Unexported:
     """A model in its training form."""
 
+    reads_matrix: ClassVar[bool] = True
     estimator: Estimator
 
     def predict(self, pairs: CandidateRows, matrix: Matrix) -> Prediction:
@@ -134,8 +136,10 @@ def rank(trained: Trained, recipe: str, client: Client, jobs: int = 2000) -> Ran
         for first in range(0, jobs, TURN):
             some = trained.submissions[first : first + TURN]
             for job in some:
-                pairs = artifact.pairs(columns([job]), np.zeros(len(job.candidates), np.intp), job.candidates)
-                rows[job.attempt_id] = pairs, artifact.matrix(pairs)
+                pairs = artifact.candidate_rows(
+                    JobBatch.from_events([job]), np.zeros(len(job.candidates), np.intp), job.candidates
+                )
+                rows[job.attempt_id] = pairs, artifact.features(pairs).matrix
             for name, call in turns.items():
                 for job in some:
                     began = time.perf_counter()

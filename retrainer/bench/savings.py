@@ -116,8 +116,8 @@ def _learn(fleet: Fleet, past: list[pd.DataFrame]) -> Artifact:
 def _predicted(fleet: Fleet, artifact: Artifact, rows: pd.DataFrame) -> Floats:
     """(n, types) samples/s on every type of the fleet."""
     job = np.repeat(np.arange(len(rows)), len(fleet.hardware))
-    pairs = artifact.pairs(jobs(rows), job, list(fleet.hardware) * len(rows))
-    mean = artifact.model.predict(pairs, artifact.matrix(pairs)).mean
+    pairs = artifact.candidate_rows(jobs(rows), job, list(fleet.hardware) * len(rows))
+    mean = artifact.predict(artifact.features(pairs)).mean
     return np.asarray(np.exp(mean).reshape(len(rows), len(fleet.hardware)), dtype=np.float64)
 
 

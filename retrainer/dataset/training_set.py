@@ -57,7 +57,7 @@ class TrainingSet:
         """The attempts of a (n,) mask."""
         rows = np.flatnonzero(kept)
         pairs = self.pairs
-        history = {kind: statistics[rows] for kind, statistics in pairs.found.items()}
+        history = {kind: statistics[rows] for kind, statistics in pairs.history.items()}
         taken = CandidateRows(
             pairs.jobs.take(rows), pairs.table, np.arange(len(rows)), pairs.hardware_type[rows], history
         )

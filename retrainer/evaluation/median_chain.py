@@ -43,5 +43,5 @@ class ChainOfMedians:
         return answer
 
     def _keys(self, rows: Rows) -> list[Hashes]:
-        keys = Keys({name: rows[name] for name in self.KEYS[0][0]})
+        keys = Keys.from_rows({name: rows[name] for name in self.KEYS[0][0]})
         return [keys.of(names) for names, _ in self.KEYS]

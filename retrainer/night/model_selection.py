@@ -149,7 +149,7 @@ def _fit(
 
 
 def _scored(name: str, seconds: float, recipe: Recipe, predicted: Floats, held_out: TrainingSet) -> RecipeResult:
-    measured, known = np.exp(held_out.y), ~np.isnan(held_out.pairs.found["family"][:, 0])
+    measured, known = np.exp(held_out.y), ~np.isnan(held_out.pairs.history["family"][:, 0])
     return RecipeResult(
         recipe=name,
         seconds=seconds,

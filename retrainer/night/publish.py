@@ -153,7 +153,7 @@ def served(artifact: Artifact, held_out: TrainingSet) -> Floats:
     is NaN: of the day before, where two days are held out, it knows the outcomes.
     """
     pairs = replace(held_out.pairs, table=artifact.table)
-    mean = artifact.model.predict(pairs, artifact.matrix(pairs)).mean
+    mean = artifact.predict(artifact.features(pairs)).mean
     since = day_number(date.fromisoformat(artifact.manifest.window_to)) + 1
     return np.where(held_out.submitted_day < since, np.nan, np.exp(mean))
 

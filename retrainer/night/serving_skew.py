@@ -39,7 +39,7 @@ def skew(attempts: TrainingSet) -> dict[str, Skew]:
 
     What stands for a missing mean or deviation is the artifact's affair: there only counts and flags are compared.
     """
-    again = history.features(attempts.pairs.found, attempts.pairs.jobs.submitted_at, history.Imputation())
+    again = history.features(attempts.pairs.history, attempts.pairs.jobs.submitted_at, history.Imputation())
     served = attempts.table[list(SERVED)].to_numpy(dtype=np.float64)
     skews = {}
     for kind in KINDS:

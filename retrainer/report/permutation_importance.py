@@ -47,7 +47,7 @@ def by_feature(subject: Subject) -> list[tuple[str, float]]:
     columns = {name: column for column, name in enumerate(subject.artifact.manifest.features)}
 
     def exchanged(artifact: Artifact, attempts: TrainingSet, column: int, order: Indices) -> Floats:
-        features = artifact.matrix(attempts.pairs)
+        features = artifact.features(attempts.pairs).matrix
         features[:, column] = features[order, column]
         return artifact.model.predict(attempts.pairs, features).mean
 
@@ -70,9 +70,9 @@ def exchange(pairs: CandidateRows, inputs: Sequence[str], order: Indices) -> Can
         table=pairs.table,
         job=pairs.job,
         hardware_type=pairs.hardware_type[order] if "hardware_type" in inputs else pairs.hardware_type,
-        found={
+        history={
             kind: statistics[order] if {*COLUMNS[kind]} & {*inputs} else statistics
-            for kind, statistics in pairs.found.items()
+            for kind, statistics in pairs.history.items()
         },
     )
 
@@ -80,7 +80,7 @@ def exchange(pairs: CandidateRows, inputs: Sequence[str], order: Indices) -> Can
 def _by_inputs(subject: Subject, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, float]]:
     def exchanged(artifact: Artifact, attempts: TrainingSet, inputs: Sequence[str], order: Indices) -> Floats:
         pairs = exchange(attempts.pairs, inputs, order)
-        return artifact.model.predict(pairs, artifact.matrix(pairs)).mean
+        return artifact.predict(artifact.features(pairs)).mean
 
     return _losses(subject, groups, exchanged)
 
@@ -97,7 +97,7 @@ def _losses(
     def w20(mean: Floats) -> float:
         return 100.0 * float(within(np.exp(mean), np.exp(data.y), 20).mean())
 
-    whole, rng = w20(artifact.model.predict(data.pairs, artifact.matrix(data.pairs)).mean), np.random.default_rng(0)
+    whole, rng = w20(artifact.predict(artifact.features(data.pairs)).mean), np.random.default_rng(0)
     orders = [rng.permutation(len(data)) for _ in range(REPEATS)]
     losses = {
         name: float(np.mean([whole - w20(exchanged(artifact, data, what, order)) for order in orders]))

@@ -88,7 +88,7 @@ def of_night(partitions: Partitions, store: ArtifactStore, target: str, night: d
     if isinstance(artifact.model, StructuredModel):  # what was published has taken in the outcomes; judge as the night
         judged = with_refreshed_history(artifact.model.structured, *attempts(window.training))
         artifact = replace(artifact, model=StructuredModel(judged))
-    prediction = artifact.model.predict(held_out.pairs, artifact.matrix(held_out.pairs))
+    prediction = artifact.predict(artifact.features(held_out.pairs))
     group = basis(held_out.pairs)
     lower, upper = artifact.manifest.interval.bounds(prediction.mean, prediction.spread, group)
     table = LookupTable.learn(window.training.table, np.exp(window.training.y))
@@ -138,7 +138,7 @@ def of_replay(folder: Path) -> Subject:
 
 def observations(attempts: TrainingSet, kind: str) -> Floats:
     """(n,) finished attempts known at launch under a kind of key; 0 is none."""
-    count: Floats = np.nan_to_num(attempts.pairs.found[kind][:, STATISTICS.index("count")].astype(np.float64))
+    count: Floats = np.nan_to_num(attempts.pairs.history[kind][:, STATISTICS.index("count")].astype(np.float64))
     return count
 
 
@@ -157,8 +157,8 @@ def _first_choices(artifact: Artifact, attempts: TrainingSet) -> pd.DataFrame:
     if not names:
         return pd.DataFrame({"model_type": [], "hardware_type": []})
     job = np.repeat(chosen, len(names))
-    pairs = artifact.pairs(attempts.pairs.jobs, job, names * len(chosen))
+    pairs = artifact.candidate_rows(attempts.pairs.jobs, job, names * len(chosen))
     price = np.array([artifact.catalog[name].price_per_hour for name in names], dtype=np.float64)
-    worth = artifact.model.predict(pairs, artifact.matrix(pairs)).mean.reshape(len(chosen), len(names)) - np.log(price)
+    worth = artifact.predict(artifact.features(pairs)).mean.reshape(len(chosen), len(names)) - np.log(price)
     best = [names[position] for position in worth.argmax(axis=1)]
     return pd.DataFrame({"model_type": attempts.table["model_type"].to_numpy()[chosen], "hardware_type": best})

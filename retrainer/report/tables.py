@@ -123,7 +123,7 @@ def _why(subject: Subject, positions: "np.ndarray[tuple[int], np.dtype[np.intp]]
             reasons.append("no history of the family")
     else:
         known, here = (observations(subject.held_out, kind)[positions] for kind in ("family", "family_hardware"))
-        past = subject.held_out.pairs.found["family_hardware"][positions]
+        past = subject.held_out.pairs.history["family_hardware"][positions]
         if np.median(known) == 0:
             reasons.append("first seen: no history")
         elif np.median(known) < 3:

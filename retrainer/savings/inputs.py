@@ -65,7 +65,7 @@ def _predicted(rows: pd.DataFrame, names: list[str], store: ArtifactStore) -> Fl
             log.warning("attempts left out of the saving", attempts=len(group), error=str(error))
             continue
         job = np.repeat(np.arange(len(group)), len(names))
-        pairs = artifact.pairs(jobs(group), job, names * len(group))
-        mean = artifact.model.predict(pairs, artifact.matrix(pairs)).mean
+        pairs = artifact.candidate_rows(jobs(group), job, names * len(group))
+        mean = artifact.predict(artifact.features(pairs)).mean
         predicted[group.index.to_numpy()] = np.exp(mean).reshape(len(group), len(names))
     return predicted

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
@@ -17,7 +18,7 @@ from leap.predictor.models.structured.gating_estimator import PRIOR_GATE, OutOfS
 from leap.predictor.models.structured.gp_prior_estimator import StructuredPrior
 from leap.predictor.models.structured.model import Estimate, Structured
 
-#: The gate is learned anew when it has rehearsed so many times what it was learned from.
+#: Refit the gate once the out-of-sample set has grown by this factor since the last fit.
 REFIT_GROWTH = 1.05
 
 
@@ -123,8 +124,8 @@ class StructuredRecipe(BaseEstimator):
         process = posterior(rows, y - prior.predict(rows), self.family_variances_)
         return Structured(prior.prior_, process, ExactHistory.of(rows, y), self.gate_)
 
-    def _rehearse(self, model: Structured, rows: Rows, y: Floats, at: Indices) -> None:
-        new = np.flatnonzero(at)
+    def _rehearse(self, model: Structured, rows: Rows, y: Floats, rehearsed: NDArray[np.bool_]) -> None:
+        new = np.flatnonzero(rehearsed)
         if len(new):
             estimate = model.estimate(take(rows, new))
             self.rehearsal_ = self.rehearsal_.plus(OutOfSamplePredictions(estimate.prior, estimate.history, y[new]))

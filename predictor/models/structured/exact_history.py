@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats, Indices, Rows
-from leap.predictor.history.hash_index import Keys, gather
+from leap.predictor.history.hash_index import Keys
+from leap.predictor.history.key_table import KeyTable
 from leap.predictor.history.snapshot import Hashes
 from leap.predictor.models.structured.kernel import Arrays
 
@@ -53,41 +54,37 @@ class HistoryEstimate:
 
 @dataclass(frozen=True)
 class ExactHistory:
-    """Statistics by level: (keys,) sorted hashes and (keys, 7) float32 in the order of `STATISTICS`."""
+    """`STATISTICS` by the keys of `LEVELS`."""
 
-    hashes: tuple[Hashes, ...]
-    statistics: tuple[NDArray[np.float32], ...]
+    table: KeyTable
 
     @classmethod
     def of(cls, rows: Rows, y: Floats) -> "ExactHistory":
         """History of finished attempts with (n,) ln throughput."""
         day = np.floor(np.asarray(rows["day"], dtype=float))
-        keys = Keys(rows)
-        summed = [_summarise(keys.of(names), y, day) for names in LEVELS]
-        return cls(tuple(hashes for hashes, _ in summed), tuple(statistics for _, statistics in summed))
+        keys = Keys.from_rows(rows)
+        return cls(KeyTable.of([_summarise(keys.of(columns), y, day) for columns in LEVELS]))
 
-    def estimate(self, rows: Rows, keys: Keys) -> HistoryEstimate:
-        """What history says of rows, given their keys."""
-        day = np.asarray(rows["day"], dtype=float)
-        found = np.empty((len(day), len(LEVELS), len(STATISTICS)))
-        for level, names in enumerate(LEVELS):
-            found[:, level] = gather(self.hashes[level], self.statistics[level], keys.of(names), np.nan)
-        mean, count, spread = (found[:, :, [first, first + 3]].reshape(len(day), -1) for first in range(3))
-        age = np.maximum(day[:, None] - found[:, :, _DAY], 0.0).repeat(2, axis=1)
+    def estimate(self, day: Floats, keys: Keys) -> HistoryEstimate:
+        """What history says of rows, given their (n,) day and their keys."""
+        statistics = self.table.find([keys.of(columns) for columns in LEVELS], missing=np.nan).transpose(2, 1, 0)
+        experts = np.empty((3, len(day), len(LEVELS), 2))
+        experts[..., 0], experts[..., 1] = statistics[:3], statistics[3:6]
+        mean, count, spread = experts.reshape(3, len(day), 2 * len(LEVELS))
+        age = np.maximum(day[:, None] - statistics[_DAY], 0.0).repeat(2, axis=1)
         return HistoryEstimate(mean, count, spread, age)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays, none of objects."""
-        stored: dict[str, NDArray[Any]] = {}
-        for position, (hashes, statistics) in enumerate(zip(self.hashes, self.statistics, strict=True)):
-            stored |= {f"hashes.{position}": hashes, f"statistics.{position}": statistics}
-        return stored
+        return {"hashes": self.table.hashes, "values": self.table.values}
 
     @classmethod
     def from_arrays(cls, stored: Arrays) -> "ExactHistory":
         """The history that `arrays` describes."""
-        levels = range(len(LEVELS))
-        return cls(tuple(stored[f"hashes.{n}"] for n in levels), tuple(stored[f"statistics.{n}"] for n in levels))
+        if "hashes.0" in stored:  # as artifacts had them before
+            levels = range(len(LEVELS))
+            return cls(KeyTable.of([(stored[f"hashes.{n}"], stored[f"statistics.{n}"]) for n in levels]))
+        return cls(KeyTable.from_arrays(stored["hashes"], stored["values"], len(STATISTICS)))
 
 
 def _summarise(keys: Hashes, values: Floats, day: Floats) -> tuple[Hashes, NDArray[np.float32]]:

@@ -6,15 +6,16 @@ key or decays from the latest day, so the posterior mean at a new attempt is a s
 without the attempts themselves.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.predictor.features.batch import Floats, Rows
-from leap.predictor.history.hash_index import Keys, gather
-from leap.predictor.history.snapshot import Hashes
+from leap.predictor.features.batch import Floats
+from leap.predictor.history.hash_index import Keys
+from leap.predictor.history.key_table import KeyTable
 from leap.predictor.models.structured.kernel import Arrays
 
 #: Keys of the terms that do not fade; the fading one has the key of the first.
@@ -52,68 +53,69 @@ class FamilyVarianceComponents:
         return sum(self.terms) + self.fading
 
 
+#: Values of a key: sum of the dual coefficients of its attempts, and how many days they span; of a family also the
+#: decayed sum of the coefficients at its latest day, and that day since the epoch.
+VALUES: tuple[str, ...] = ("weight", "days", "decayed", "latest")
+
+
 @dataclass(frozen=True)
 class FamilyEffects:
     """Posterior of all families.
 
     Attributes
     ----------
-    hashes
-        Per term, (keys,) sorted hashes.
-    weights
-        Per term, (keys, 2) float32: sum of the dual coefficients of the key's attempts, and how many days they span.
-    fading
-        (families, 2) float32 aligned with ``hashes[0]``: decayed sum of the coefficients at the family's latest day,
-        and that day since the epoch.
+    table
+        `VALUES` by the keys of `KEYS`.
     """
 
     variances: FamilyVarianceComponents
-    hashes: tuple[Hashes, ...]
-    weights: tuple[NDArray[np.float32], ...]
-    fading: NDArray[np.float32]
+    table: KeyTable
 
-    def at(self, rows: Rows, keys: Keys) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    def at(self, day: Floats, keys: Keys) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """(n,) mean and variance of what the family adds to the prior, and whether the family has any attempt.
 
-        Without one the mean is 0. `keys` are those of the rows.
+        Without one the mean is 0. `day` and `keys` are those of the rows.
 
-        The variance is that of one term after another, each told apart by its own number of days and the others
-        taken for noise: above that of the whole process, which no sum of one number a key can give.
+        The variance is an upper bound: terms are treated one by one, each by its own number of days, and the remaining
+        ones as noise. The exact value needs the full covariance, which no sum of one number a key can give.
         """
-        count = len(rows["day"])
-        mean, variance, known = np.zeros(count), np.zeros(count), np.zeros(count, dtype=bool)
-        rest = self.variances.total + self.variances.noise
-        for term, (names, prior) in enumerate(zip(KEYS, self.variances.terms, strict=True)):
-            weight, days = gather(self.hashes[term], self.weights[term], keys.of(names), 0.0).T
-            mean += prior * weight
-            rest -= prior
-            variance += prior / (1.0 + days * prior / rest)
-            if term == 0:
-                known = days > 0
-                decayed, latest = gather(self.hashes[term], self.fading, keys.of(names), 0.0).T
-                kept = np.exp(-np.maximum(np.asarray(rows["day"], dtype=float) - latest, 0.0) / FADING_DAYS)
-                mean += self.variances.fading * kept * decayed
-                share = np.where(known, np.square(kept), 0.0) / (1.0 + self.variances.noise / self.variances.fading)
-                variance += self.variances.fading * (1.0 - share)
+        values = self.table.find([keys.of(columns) for columns in KEYS], missing=0.0)
+        weight, days, decayed, latest = values.transpose(2, 0, 1)
+        prior, rest, fading = self._terms
+        kept = np.exp(np.maximum(day - latest[0], 0.0) / -FADING_DAYS)
+        # mean = sum over terms of variance x sum of alpha over the key's attempts
+        mean = (prior * weight).sum(axis=0) + self.variances.fading * kept * decayed[0]
+        known = days[0] > 0
+        # variance = sum over terms of v (1 - days v / (rest + days v))
+        variance = (prior / (1.0 + days * (prior / rest))).sum(axis=0) + self.variances.fading
+        variance -= np.where(known, fading * np.square(kept), 0.0)
         return mean, variance, known
+
+    @cached_property
+    def _terms(self) -> tuple[Floats, Floats, float]:
+        """(terms, 1) variance of each term of `KEYS` and of the terms after it, noise included.
+
+        The last is what an attempt of today takes from the variance of the fading term.
+        """
+        prior, noise = np.array(self.variances.terms), self.variances.noise
+        rest = self.variances.total + noise - np.cumsum(prior)
+        fading = self.variances.fading**2 / (self.variances.fading + noise)
+        return prior[:, None], rest[:, None], fading
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays, none of objects."""
-        stored: dict[str, NDArray[Any]] = {"fading": self.fading}
-        stored["variances"] = np.array(
-            [getattr(self.variances, field.name) for field in fields(FamilyVarianceComponents)]
-        )
-        for term in range(len(KEYS)):
-            stored |= {f"hashes.{term}": self.hashes[term], f"weights.{term}": self.weights[term]}
-        return stored
+        return {
+            "hashes": self.table.hashes,
+            "values": self.table.values,
+            "variances": np.array(astuple(self.variances)),
+        }
 
     @classmethod
     def from_arrays(cls, stored: Arrays) -> "FamilyEffects":
         """The process that `arrays` describes."""
-        terms = range(len(KEYS))
-        return cls(
-            FamilyVarianceComponents(*(float(value) for value in stored["variances"])),
-            tuple(stored[f"hashes.{term}"] for term in terms),
-            tuple(stored[f"weights.{term}"] for term in terms),
-            stored["fading"],
-        )
+        variances = FamilyVarianceComponents(*(float(value) for value in stored["variances"]))
+        if "hashes.0" in stored:  # as artifacts had them before
+            weights = [stored[f"weights.{term}"] for term in range(len(KEYS))]
+            weights[0] = np.hstack((weights[0], stored["fading"]))
+            return cls(variances, KeyTable.of([(stored[f"hashes.{term}"], w) for term, w in enumerate(weights)]))
+        return cls(variances, KeyTable.from_arrays(stored["hashes"], stored["values"], len(VALUES)))

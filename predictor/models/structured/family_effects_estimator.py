@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 
 from leap.predictor.features.batch import Floats, Indices, Rows
 from leap.predictor.history.hash_index import Keys, find
+from leap.predictor.history.key_table import KeyTable
 from leap.predictor.history.snapshot import Hashes
 from leap.predictor.models.structured.family_effects import (
     FADING_DAYS,
@@ -17,8 +18,7 @@ from leap.predictor.models.structured.family_effects import (
     FamilyEffects,
     FamilyVarianceComponents,
 )
-from leap.predictor.models.structured.replicates import group_codes, grouped_median
-from leap.predictor.models.structured.student_t_noise import student_t_reweight
+from leap.predictor.models.structured.replicates import group_codes, grouped_median, student_t_reweight
 
 #: Latest units of a family that are kept: a system of them takes a few milliseconds.
 MOST_UNITS = 250
@@ -87,8 +87,8 @@ def fit_variance_components(
 
     start = np.log(astuple(variances or FamilyVarianceComponents()))
     bounds = [(np.log(LEAST), np.log(MOST))] * len(start)
-    found = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 20})
-    return FamilyVarianceComponents(*np.exp(found.x).tolist())
+    fit = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 20})
+    return FamilyVarianceComponents(*np.exp(fit.x).tolist())
 
 
 def posterior(rows: Rows, residual: Floats, variances: FamilyVarianceComponents) -> FamilyEffects:
@@ -98,23 +98,24 @@ def posterior(rows: Rows, residual: Floats, variances: FamilyVarianceComponents)
     for family in _families(units):
         latest = slice(max(family.start, family.stop - MOST_UNITS), family.stop)
         dual[latest] = _dual(units.take(latest), variances)
-    hashes, weights = [], []
+    kinds: list[tuple[Hashes, Floats]] = []
     for key in units.keys:
-        kept, place = _most_recent(key, units.day)
-        sums = np.bincount(place[place >= 0], dual[place >= 0], minlength=len(kept))
-        days = np.bincount(place[place >= 0], minlength=len(kept))
-        hashes.append(kept)
-        weights.append(np.column_stack((sums, days)).astype(np.float32))
-    place, known = find(hashes[0], units.keys[0])
-    latest_day = np.zeros(len(hashes[0]))
-    np.maximum.at(latest_day, place[known], units.day[known])
-    decayed = dual * np.exp(-(latest_day[place] - units.day) / FADING_DAYS)
-    fading = np.column_stack((np.bincount(place[known], decayed[known], minlength=len(latest_day)), latest_day))
-    return FamilyEffects(variances, tuple(hashes), tuple(weights), fading.astype(np.float32))
+        kept, position = _most_recent(key, units.day)
+        sums = np.bincount(position[position >= 0], dual[position >= 0], minlength=len(kept))
+        days = np.bincount(position[position >= 0], minlength=len(kept))
+        kinds.append((kept, np.column_stack((sums, days))))
+    names, sums_and_days = kinds[0]
+    position, known = find(names, units.keys[0])
+    latest_day = np.zeros(len(names))
+    np.maximum.at(latest_day, position[known], units.day[known])
+    decayed = dual * np.exp(-(latest_day[position] - units.day) / FADING_DAYS)
+    fading = np.bincount(position[known], decayed[known], minlength=len(names))
+    kinds[0] = names, np.column_stack((sums_and_days, fading, latest_day))
+    return FamilyEffects(variances, KeyTable.of(kinds))
 
 
 def _units(rows: Rows, residual: Floats) -> _Units:
-    of_row = Keys(rows)
+    of_row = Keys.from_rows(rows)
     keys = tuple(of_row.of(names) for names in KEYS)
     kept = np.flatnonzero((keys[0] != 0) & np.isfinite(residual))
     day = np.floor(np.asarray(rows["day"], dtype=float))[kept]
@@ -141,6 +142,7 @@ def _negative_log_likelihood(units: _Units, variances: FamilyVarianceComponents)
     total = units.covariance(variances)
     total[np.diag_indices_from(total)] += variances.noise / units.count
     root = np.linalg.cholesky(total)
+    # -ln p = |L^-1 y|^2 / 2 + sum of ln diag L, K + noise = L L^T
     white = solve_triangular(root, units.y, lower=True, check_finite=False)
     return float(0.5 * white @ white + np.log(np.diag(root)).sum())
 
@@ -151,20 +153,20 @@ def _dual(units: _Units, variances: FamilyVarianceComponents) -> Floats:
     noise = base
     for step in range(REWEIGHTINGS + 1):
         inverse = np.linalg.inv(covariance + np.diag(noise))
-        dual = inverse @ units.y
+        dual = inverse @ units.y  # alpha = (K + noise)^-1 y
         if step < REWEIGHTINGS:
             noise = student_t_reweight(base, np.square(noise * dual) + noise * (1.0 - noise * np.diag(inverse)))
     return np.asarray(dual)
 
 
 def _most_recent(keys: Hashes, day: Floats) -> tuple[Hashes, Indices]:
-    """Sorted distinct keys, at most `MAX_KEYS`, and (n,) place of each among them, -1 for one that is not kept."""
-    distinct, place = np.unique(keys, return_inverse=True)
+    """Sorted distinct keys, at most `MAX_KEYS`, and (n,) position of each among them, -1 for one that is not kept."""
+    distinct, position = np.unique(keys, return_inverse=True)
     if len(distinct) <= MAX_KEYS:
-        return distinct, place
+        return distinct, position
     latest = np.full(len(distinct), -np.inf)
-    np.maximum.at(latest, place, day)
+    np.maximum.at(latest, position, day)
     newest = np.sort(np.argsort(-latest, kind="stable")[:MAX_KEYS])
     renumbered = np.full(len(distinct), -1, np.intp)
     renumbered[newest] = np.arange(len(newest))
-    return distinct[newest], renumbered[place]
+    return distinct[newest], renumbered[position]

@@ -11,7 +11,8 @@ import numpy as np
 
 from leap.predictor.features.batch import Floats, Indices
 from leap.predictor.models.structured.gp_prior import BlockPosterior
-from leap.predictor.models.structured.kernel import Inputs, Kernel, SharedFeatureMap
+from leap.predictor.models.structured.inputs import Inputs
+from leap.predictor.models.structured.kernel import Kernel, SharedFeatureMap
 from leap.predictor.models.structured.replicates import Replicates
 
 #: Landmarks stop where less than this share of the variance is left to explain.
@@ -34,7 +35,7 @@ class ModelTypeBlock:
         See `BlockPosterior`.
     local
         (n, m) features of the model type's own process.
-    left
+    residual_variance
         (n,) its variance that the landmarks do not explain.
     shared
         (n, d) features of the shared part.
@@ -47,18 +48,21 @@ class ModelTypeBlock:
     landmarks: Indices
     whiten: Floats
     local: Floats
-    left: Floats
+    residual_variance: Floats
     shared: Floats
     y: Floats
 
     def solve(self, noise: Floats) -> "BlockSolve":
         """Sums under (n,) variances of noise."""
-        weight = 1 / (noise + self.left)
+        weight = 1 / (noise + self.residual_variance)  # W = (noise + k - |phi|^2)^-1, a diagonal
         local = self.local * weight[:, None]
+        # R R^T = (Phi^T W Phi + I)^-1
         root = np.linalg.inv(np.linalg.cholesky(local.T @ self.local + np.eye(len(self.landmarks)))).T
         cross, own = local.T @ self.shared, local.T @ self.y
+        # C = R R^T Phi^T W S and R R^T Phi^T W y
         coupling, own_weights = root @ (root.T @ cross), root @ (root.T @ own)
         shared = self.shared * weight[:, None]
+        # The shared weights' likelihood: precision S^T W S - S^T W Phi C, moment S^T W y - S^T W Phi R R^T Phi^T W y
         return BlockSolve(
             weight=weight,
             root=root,
@@ -76,8 +80,6 @@ class ModelTypeBlock:
             weights=solved.own - solved.coupling @ weights,
             root=solved.root,
             coupling=solved.coupling,
-            low=self.points.x.min(axis=0, initial=np.inf),
-            high=self.points.x.max(axis=0, initial=-np.inf),
         )
 
     def fitted(self, solved: "BlockSolve", weights: Floats, root: Floats) -> tuple[Floats, Floats]:
@@ -117,36 +119,36 @@ def model_type_block(
     points = units.points.take(rows)
     landmarks, whiten, covariance = select_landmarks(kernel, points, most)
     local = (covariance if len(covariance) == len(points) else kernel(points, points.take(landmarks))) @ whiten
-    left = np.maximum(kernel.diagonal(points) - np.square(local).sum(axis=1), 0.0)
-    return ModelTypeBlock(rows, points, landmarks, whiten, local, left, shared(points), units.y[rows] - mean)
+    residual = np.maximum(kernel.diagonal(points) - np.square(local).sum(axis=1), 0.0)
+    return ModelTypeBlock(rows, points, landmarks, whiten, local, residual, shared(points), units.y[rows] - mean)
 
 
 def shared_posterior(solved: Sequence[BlockSolve]) -> tuple[Floats, Floats]:
     """(d,) mean and (d, d) root of the covariance of the shared weights, whose prior is standard normal."""
-    precision = np.eye(len(solved[0].moment)) + sum(each.precision for each in solved)
-    root = np.linalg.inv(np.linalg.cholesky(precision)).T
-    return root @ (root.T @ sum(each.moment for each in solved)), root
+    precision = np.eye(len(solved[0].moment)) + sum(block.precision for block in solved)
+    root = np.linalg.inv(np.linalg.cholesky(precision)).T  # S S^T = (I + sum of precisions)^-1
+    return root @ (root.T @ sum(block.moment for block in solved)), root  # S S^T times the sum of moments
 
 
 def select_landmarks(kernel: Kernel, points: Inputs, most: int) -> tuple[Indices, Floats, Floats]:
-    """(m,) rows, (m, m) what makes covariance with them independent features, (candidates, m) that covariance.
+    """Pivot rows (m,), whitening matrix L^-T (m, m) with K_mm = L L^T, and K(candidates, pivots).
 
     Pivoted Cholesky: the configuration that the landmarks so far explain least comes next, until they explain all.
     """
     candidates = np.unique(np.linspace(0, len(points) - 1, min(CANDIDATES, len(points))).astype(np.intp))
     covariance = kernel(points.take(candidates), points.take(candidates))
-    left = np.diag(covariance).copy()
-    enough = TOLERANCE * left.max(initial=0.0)
-    features = np.zeros((len(candidates), min(most, len(candidates))))
+    residual = np.diag(covariance).copy()
+    enough = TOLERANCE * residual.max(initial=0.0)
+    columns = np.zeros((len(candidates), min(most, len(candidates))))  # of L, for all candidates
     chosen: list[int] = []
-    for step in range(features.shape[1]):
-        pivot = int(left.argmax())
-        if left[pivot] <= enough:
+    for step in range(columns.shape[1]):
+        pivot = int(residual.argmax())
+        if residual[pivot] <= enough:
             break
-        column = covariance[:, pivot] - features[:, :step] @ features[pivot, :step]
-        features[:, step] = column / np.sqrt(column[pivot])
-        left = np.maximum(left - features[:, step] ** 2, 0.0)
-        left[pivot] = 0.0
+        column = covariance[:, pivot] - columns[:, :step] @ columns[pivot, :step]
+        columns[:, step] = column / np.sqrt(column[pivot])
+        residual = np.maximum(residual - columns[:, step] ** 2, 0.0)
+        residual[pivot] = 0.0
         chosen.append(pivot)
-    root = np.tril(features[chosen, : len(chosen)])
-    return candidates[chosen], np.asarray(np.linalg.inv(root).T, dtype=float), covariance[:, chosen]
+    lower = np.tril(columns[chosen, : len(chosen)])
+    return candidates[chosen], np.asarray(np.linalg.inv(lower).T, dtype=float), covariance[:, chosen]

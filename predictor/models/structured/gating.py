@@ -15,8 +15,6 @@ from leap.predictor.models.structured.exact_history import LEVELS, HistoryEstima
 from leap.predictor.models.structured.gp_prior import PriorEstimate
 from leap.predictor.models.structured.kernel import Arrays
 
-#: Beside those of :mod:`leap.predictor.models.structured.gp_prior`.
-FAMILY_HISTORY = 2
 #: Spread below which repeats are as good as equal, in ln throughput.
 FLOOR = 0.005
 #: ln of a deviation beyond which an estimate says nothing, whatever its coefficients.
@@ -31,19 +29,10 @@ class Combined:
     ----------
     mean, deviation
         ln throughput and its standard deviation.
-    basis
-        `SPECIFICATION_ONLY`, `SIMILAR_JOBS` or `FAMILY_HISTORY`: what carries most weight.
-    count
-        Attempts behind the history that carries most weight; 0 where that is the prior.
-    weight
-        (n, experts) trust in the prior and in each expert of history.
     """
 
     mean: Floats
     deviation: Floats
-    basis: NDArray[np.uint8]
-    count: Floats
-    weight: Floats
 
 
 @dataclass(frozen=True)
@@ -57,7 +46,7 @@ class Gate:
     slope
         (evidence,) of the experts of history, and of the prior's own deviation at the end.
     error
-        Coefficients of ln deviation over what `_doubt` returns.
+        Coefficients of ln deviation over `error_features`.
     """
 
     intercept: Floats
@@ -68,18 +57,9 @@ class Gate:
         """Weigh the experts of each row."""
         seen = gating_features(prior, history)
         weight = gating_weights(seen, self.intercept, self.slope)
-        mean = (weight * seen.mean).sum(axis=1)
-        best = weight.argmax(axis=1)
-        count = history.count[np.arange(len(best)), best - 1]
-        return Combined(
-            mean=mean,
-            deviation=np.exp(
-                np.minimum(error_features(prior, history, seen, weight, mean) @ self.error, MAX_LOG_DEVIATION)
-            ),
-            basis=np.where(_OF_FAMILY[best], FAMILY_HISTORY, prior.basis).astype(np.uint8),
-            count=np.where(best > 0, count, 0.0),
-            weight=weight,
-        )
+        mean = row_dot(weight, seen.mean)
+        error = error_features(prior, history, seen, weight, mean)
+        return Combined(mean, np.exp(np.minimum(error @ self.error, MAX_LOG_DEVIATION)))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays, none of objects."""
@@ -91,8 +71,8 @@ class Gate:
         return cls(**{field.name: stored[field.name] for field in fields(cls)})
 
 
-_OF_FAMILY = np.array([False, *(columns[0] == "family" for columns in LEVELS for _ in range(2))])
-EXPERTS = len(_OF_FAMILY)
+#: The prior, then the latest day and all days of each level of history.
+EXPERTS = 1 + 2 * len(LEVELS)
 
 
 @dataclass(frozen=True)
@@ -104,7 +84,7 @@ class GatingFeatures:
     prior
         (n,) ln of the prior's deviation.
     history
-        (n, experts of history, 6): number, spread, both, age, and distance from the prior, plain and in its deviations.
+        (6, n, experts of history): number, spread, both, age, and distance from the prior, plain and in its deviations.
     known
         (n, experts) whether each has an estimate.
     mean
@@ -119,40 +99,52 @@ class GatingFeatures:
 
 def gating_features(prior: PriorEstimate, history: HistoryEstimate) -> GatingFeatures:
     """Evidence for and against each expert."""
-    apart = np.abs(history.mean - prior.mean[:, None])
-    found = np.empty((*apart.shape, 6))
-    found[..., 0] = np.log(np.maximum(history.count, 1.0))
-    found[..., 1] = np.log(history.spread / 0.05 + 0.1)
-    found[..., 2] = found[..., 0] * found[..., 1]
-    found[..., 3] = np.log1p(history.age / 30) - 1
-    found[..., 4] = np.log(apart / 0.05 + 0.2)
-    found[..., 5] = np.log(apart / prior.deviation[:, None] + 0.2)
-    found[~np.isfinite(found)] = 0.0
-    means = np.hstack((prior.mean[:, None], history.mean))
+    distance = np.abs(history.mean - prior.mean[:, None])
+    features = np.empty((6, *distance.shape))
+    features[0] = np.maximum(history.count, 1.0)
+    features[1] = history.spread / 0.05 + 0.1
+    features[3] = history.age / 30 + 1
+    features[4] = distance / 0.05 + 0.2
+    features[5] = distance / prior.deviation[:, None] + 0.2
+    features[2] = 1.0
+    np.log(features, out=features)
+    np.multiply(features[0], features[1], out=features[2])
+    features[3] -= 1
+    means = np.empty((len(distance), EXPERTS))
+    means[:, 0], means[:, 1:] = prior.mean, history.mean
     known = np.isfinite(means)
-    return GatingFeatures(np.log(prior.deviation / 0.1), found, known, np.where(known, means, 0.0))
+    np.copyto(features, 0.0, where=~known[:, 1:])
+    return GatingFeatures(np.log(prior.deviation / 0.1), features, known, np.where(known, means, 0.0))
 
 
 def gating_weights(seen: GatingFeatures, intercept: Floats, slope: Floats) -> Floats:
     """(n, experts) weights that add up to one, none for an expert that has nothing to say."""
     score = np.empty(seen.known.shape)
     score[:, 0] = seen.prior * slope[-1]
-    score[:, 1:] = seen.history @ slope[:-1]
-    score = np.where(seen.known, score + intercept, -np.inf)
-    weight = np.exp(score - score.max(axis=1, keepdims=True))
-    return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+    score[:, 1:] = (slope[:-1] @ seen.history.reshape(len(seen.history), -1)).reshape(seen.history.shape[1:])
+    score += intercept
+    score[~seen.known] = -np.inf
+    score -= np.maximum.reduce(score, axis=1, keepdims=True)
+    weight = np.exp(score, out=score)
+    weight /= np.add.reduce(weight, axis=1, keepdims=True)
+    return weight
 
 
 def error_features(
     prior: PriorEstimate, history: HistoryEstimate, seen: GatingFeatures, weight: Floats, mean: Floats
 ) -> Floats:
     """(n, 6) what the size of the error is read from: the prior's deviation, the experts' spread and disagreement."""
-    apart = np.sqrt((weight * np.square(seen.mean - mean[:, None])).sum(axis=1))
-    spread = np.where(seen.known[:, 1:], np.log(history.spread + FLOOR), 0.0)
-    found = np.ones((len(mean), 6))
-    found[:, 1] = weight[:, 0]
-    found[:, 2] = np.log(prior.deviation)
-    found[:, 3] = found[:, 1] * found[:, 2]
-    found[:, 4] = (weight[:, 1:] * spread).sum(axis=1)
-    found[:, 5] = np.log(apart + FLOOR)
-    return found
+    disagreement = np.sqrt(row_dot(weight, np.square(seen.mean - mean[:, None])))
+    spread = np.log(np.where(seen.known[:, 1:], history.spread + FLOOR, 1.0))
+    features = np.ones((len(mean), 6))
+    features[:, 1] = weight[:, 0]
+    features[:, 2] = np.log(prior.deviation)
+    features[:, 3] = features[:, 1] * features[:, 2]
+    features[:, 4] = row_dot(weight[:, 1:], spread)
+    features[:, 5] = np.log(disagreement + FLOOR)
+    return features
+
+
+def row_dot(a: Floats, b: Floats) -> Floats:
+    """(n,) inner products of the rows of two (n, d) arrays."""
+    return np.asarray(np.einsum("ij,ij->i", a, b))

@@ -16,7 +16,7 @@ from leap.predictor.models.structured.gating import (
     gating_features,
     gating_weights,
 )
-from leap.predictor.models.structured.gp_prior import OUTSIDE, PriorEstimate
+from leap.predictor.models.structured.gp_prior import PriorEstimate
 
 Estimates = TypeVar("Estimates", PriorEstimate, HistoryEstimate)
 
@@ -49,8 +49,7 @@ class OutOfSamplePredictions:
     def empty(cls) -> "OutOfSamplePredictions":
         """Nothing was rehearsed."""
         none, experts = np.zeros(0), np.zeros((0, EXPERTS - 1))
-        prior = PriorEstimate(none, none, none.astype(np.uint8), np.zeros((0, len(OUTSIDE)), dtype=bool))
-        return cls(prior, HistoryEstimate(experts, experts, experts, experts), none)
+        return cls(PriorEstimate(none, none), HistoryEstimate(experts, experts, experts, experts), none)
 
     def plus(self, other: "OutOfSamplePredictions") -> "OutOfSamplePredictions":
         """Both, one after the other."""
@@ -95,21 +94,21 @@ def _trust(rehearsal: OutOfSamplePredictions, start: Gate) -> Gate:
         mean = (weight * means).sum(axis=1)
         off = mean - y
         near = [np.exp(-np.square(off / scale)) for scale in SCALES]
-        loss = sum((1 - each).sum() for each in near) + PENALTY * (away @ away)
-        steep = sum(2 * off / scale**2 * each for scale, each in zip(SCALES, near, strict=True))
+        loss = sum((1 - kept).sum() for kept in near) + PENALTY * (away @ away)
+        steep = sum(2 * off / scale**2 * kept for scale, kept in zip(SCALES, near, strict=True))
         pull = steep[:, None] * weight * (means - mean[:, None])
         gradient = np.concatenate(
             (
                 pull.sum(axis=0),
-                np.tensordot(pull[:, 1:], seen.history, axes=([0, 1], [0, 1])),
+                np.tensordot(seen.history, pull[:, 1:], axes=2),
                 [pull[:, 0] @ seen.prior],
             )
         )
         return float(loss), gradient + 2 * PENALTY * away
 
     first = np.concatenate((start.intercept, start.slope))
-    found = minimize(objective, first, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
-    return replace(start, intercept=found[:EXPERTS], slope=found[EXPERTS:])
+    parameters = minimize(objective, first, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
+    return replace(start, intercept=parameters[:EXPERTS], slope=parameters[EXPERTS:])
 
 
 def _joined(a: Estimates, b: Estimates) -> Estimates:

@@ -2,37 +2,24 @@
 
 ln throughput per accelerator is a Gaussian process over configurations: a part that all model types share, linear in
 finite features, and one process per model type held by at most a few hundred landmarks. Given the shared weights the
-model types are independent, so the posterior is one small block each.
+model types are independent, so the posterior is one small block each. Symbols as in docs/model.md.
 
 Conditionals of the landmarks as in Snelson and Ghahramani, "Sparse Gaussian processes using pseudo-inputs" (FITC),
 2006; exact where every configuration is a landmark.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.predictor.features.batch import Floats, Rows
-from leap.predictor.models.structured.kernel import (
-    BATCH,
-    UNSEEN,
-    YEARS,
-    Arrays,
-    InputEncoder,
-    Inputs,
-    Kernel,
-    SharedFeatureMap,
-    stated,
-)
-
-#: What an estimate of the prior rests on.
-SPECIFICATION_ONLY, SIMILAR_JOBS = 0, 1
-#: Columns of `PriorEstimate.outside`.
-OUTSIDE: tuple[str, ...] = ("model type", "hardware type", "range")
+from leap.predictor.features.batch import Floats, Indices, Rows
+from leap.predictor.models.structured.inputs import BATCH, UNSEEN, InputEncoder, Inputs, Queries
+from leap.predictor.models.structured.kernel import Arrays, Kernel, SharedFeatureMap
 
 
 @dataclass(frozen=True)
@@ -47,17 +34,10 @@ class PriorEstimate:
         Its standard deviation, noise of one configuration included. From `Structured.estimate`, where the family is
         known: that of its process and noise alone, whose variances were learned from what the prior missed; far from
         all that the family ran the prior's own may be greater.
-    basis
-        `SIMILAR_JOBS` where the model type was trained on, else `SPECIFICATION_ONLY`.
-    outside
-        (n, len(OUTSIDE)) bool: model type or hardware type never seen; a number beyond those of the model type, or no
-        batch where its own differed.
     """
 
     mean: Floats
     deviation: Floats
-    basis: NDArray[np.uint8]
-    outside: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -69,15 +49,13 @@ class BlockPosterior:
     landmarks
         Their configurations.
     whiten
-        (m, m): covariance with the landmarks times this gives independent features.
+        (m, m) L^-T where K_mm = L L^T: K(x, landmarks) times this are independent features phi of a configuration x.
     weights
-        (m,) mean effect of those, the shared part taken at its mean.
+        (m,) posterior mean of their weights, the shared weights at their mean.
     root
-        (m, m): the variance that they leave is the squared norm of features times this.
+        (m, m) R with R R^T the covariance of those weights, given the shared weights.
     coupling
-        (m, d): shared features that they explain away.
-    low, high
-        (columns,) range of the numbers.
+        (m, d) C: their mean falls by C w as the shared weights rise by w.
     """
 
     landmarks: Inputs
@@ -85,8 +63,6 @@ class BlockPosterior:
     weights: Floats
     root: Floats
     coupling: Floats
-    low: Floats
-    high: Floats
 
 
 @dataclass(frozen=True)
@@ -101,10 +77,8 @@ class Prior:
         (d,) posterior mean of the shared weights, (d, d) root of their covariance.
     noise
         Variance of one attempt that the kernel does not explain.
-    trained
-        (h + 1,) bool: hardware types that ran in the window.
-    low, high
-        (columns,) range of the numbers over all model types.
+    batch_range
+        (m + 1, 2) least and greatest ln batch per accelerator of each model type, then of all: `UNSEEN` is the last.
     blocks
         One per model type of the encoding.
     """
@@ -116,59 +90,88 @@ class Prior:
     weights: Floats
     root: Floats
     noise: float
-    trained: NDArray[np.bool_]
-    low: Floats
-    high: Floats
+    batch_range: Floats
     blocks: tuple[BlockPosterior, ...]
 
     def predict(self, rows: Rows) -> PriorEstimate:
         """Estimates of rows: the columns that `InputEncoder.points` reads, one entry per row."""
-        points = self.encoding.points(rows)
-        mean, variance = self.at(points)
-        low, high = (bounds[points.model] for bounds in self._ranges)
-        beyond = (points.x < low - 1e-6) | (points.x > high + 1e-6)
-        beyond[:, YEARS] = False
-        missing = np.flatnonzero(~stated(rows["batch_size"]) & (low[:, BATCH] < high[:, BATCH]))
-        if len(missing):
-            beyond[missing, BATCH] = True
-            variance[missing] += self._doubt(points.take(missing), low[missing, BATCH], high[missing, BATCH])
-        unseen = points.model == UNSEEN
+        return self.estimate(self.encoding.queries(rows, np.arange(len(rows["day"])), rows["hardware_type"]))
+
+    def estimate(self, queries: Queries) -> PriorEstimate:
+        """Estimates of (n,) rows."""
+        mean, variance = self.posterior(queries)
+        if not queries.has_batch.all():
+            low, high = self.batch_range[queries.model].T
+            unstated = ~queries.has_batch & (low < high)
+            asked = queries.of_configurations(unstated)
+            variance[unstated[queries.configuration]] += self._batch_variance(asked, low[unstated], high[unstated])
         return PriorEstimate(
-            mean=mean + points.x[:, 0],
+            mean=mean + queries.x[queries.configuration, 0],
             deviation=np.sqrt(variance + self.noise),
-            basis=np.where(unseen, SPECIFICATION_ONLY, SIMILAR_JOBS).astype(np.uint8),
-            outside=np.column_stack((unseen, ~self.trained[points.hardware], beyond.any(axis=1))),
         )
 
-    @cached_property
-    def _ranges(self) -> tuple[Floats, Floats]:
-        """(m + 1, columns) range of the numbers of each model type, last of all: `UNSEEN` is the last of them."""
-        low = np.vstack([*(block.low for block in self.blocks), self.low])
-        return low, np.vstack([*(block.high for block in self.blocks), self.high])
-
-    def _doubt(self, points: Inputs, low: Floats, high: Floats) -> Floats:
-        """(n,) variance that comes of a batch which may be anything within a range, evenly in its logarithm."""
+    def _batch_variance(self, queries: Queries, low: Floats, high: Floats) -> Floats:
+        """(n,) variance of a batch that may be anything from `low` to `high`, (c,) each, evenly in its logarithm."""
         ends = []
         for batch in (low, high):
-            x = points.x.copy()
+            x = queries.x.copy()
             x[:, BATCH] = batch
-            ends.append(self.at(replace(points, x=x))[0])
+            ends.append(self.posterior(replace(queries, x=x))[0])
         return np.square(ends[1] - ends[0]) / 12
 
-    def at(self, points: Inputs) -> tuple[Floats, Floats]:
-        """(n,) mean of ln throughput per accelerator and (n,) variance without noise."""
-        shared = self.shared(points)
-        mean = self.mean + shared @ self.weights
-        variance = self.kernel.diagonal(points)
-        for model in np.unique(points.model[points.model != UNSEEN]):
-            rows = np.flatnonzero(points.model == model)
+    def posterior(self, queries: Queries) -> tuple[Floats, Floats]:
+        """(n,) mean of ln throughput per accelerator and (n,) variance without noise.
+
+        phi = K(x, landmarks) L^-T, s the shared features, w and S S^T mean and covariance of the shared weights:
+
+        mean = mean of all + s w + phi weights
+        variance = k(x, x) - |phi|^2 + |phi R|^2 + |(s - phi C) S|^2
+        """
+        hardware, configuration = queries.hardware, queries.configuration
+        linear = self.shared.linear(queries.x)
+        types = len(self.shared.hardware)
+        mean = self._mean_by_hardware[hardware] + (linear @ self.weights[types:])[configuration]
+        shared = np.empty((len(queries), len(self.weights)))
+        shared[:, :types] = self.shared.hardware[hardware]
+        shared[:, types:] = linear[configuration]
+        variance = self.kernel.variance(queries)
+        for rows, block, covariance in self._blocks_of(queries):
+            phi = covariance @ block.whiten
+            mean[rows] += phi @ block.weights
+            variance[rows] = np.maximum(variance[rows] - _squared_norm(phi), 0.0)
+            phi = phi.astype(block.root.dtype, copy=False)  # no greater than 1: nothing is lost in float32
+            variance[rows] += _squared_norm(phi @ block.root)
+            shared[rows] -= phi @ block.coupling
+        return mean, variance + _squared_norm(shared @ self.root)
+
+    def _blocks_of(self, queries: Queries) -> Iterator[tuple[Indices | slice, BlockPosterior, Floats]]:
+        """Rows of each model type that was trained on, its block, and K(rows, its landmarks)."""
+        one_type = len(queries.model) == 1
+        model_of_row = queries.model[queries.configuration]
+        for model in sorted(set(queries.model.tolist()) - {UNSEEN}):
+            rows = slice(None) if one_type else np.flatnonzero(model_of_row == model)
+            hardware, configuration = queries.hardware[rows], queries.configuration[rows]
             block = self.blocks[model]
-            local = self.kernel(points.take(rows), block.landmarks) @ block.whiten
-            shared[rows] -= local @ block.coupling
-            mean[rows] += local @ block.weights
-            unexplained = variance[rows] - np.square(local).sum(axis=1)
-            variance[rows] = np.maximum(unexplained, 0.0) + np.square(local @ block.root).sum(axis=1)
-        return mean, variance + np.square(shared @ self.root).sum(axis=1)
+            if len(queries) > 2 * len(queries.model):
+                yield rows, block, self._covariance(queries.x, configuration, hardware, block.landmarks)
+            else:
+                points = Inputs(model_of_row[rows], hardware, queries.x[configuration])
+                yield rows, block, self.kernel(points, block.landmarks)
+
+    def _covariance(self, x: Floats, configuration: Indices, hardware: Indices, landmarks: Inputs) -> Floats:
+        """(n, m) covariance with landmarks, one configuration after the other."""
+        covariance = np.empty((len(hardware), len(landmarks)))
+        starts = [0, *(np.flatnonzero(configuration[1:] != configuration[:-1]) + 1).tolist(), len(hardware)]
+        for start, end in pairwise(starts):
+            if start < end:
+                part = self.kernel.of_configuration(x[configuration[start]], hardware[start:end], landmarks)
+                covariance[start:end] = part
+        return covariance
+
+    @cached_property
+    def _mean_by_hardware(self) -> Floats:
+        """(h + 1,) mean of ln throughput per accelerator, but for what is linear and what the model type adds."""
+        return self.mean + self.shared.hardware @ self.weights[: len(self.shared.hardware)]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays, none of objects; matrices of blocks end to end in float32."""
@@ -176,18 +179,15 @@ class Prior:
         for part in ("encoding", "kernel", "shared"):
             value = getattr(self, part)
             stored |= {f"{part}.{field.name}": getattr(value, field.name) for field in fields(value)}
-        for name in ("mean", "weights", "root", "noise", "trained", "low", "high"):
+        for name in ("mean", "weights", "root", "noise", "batch_range"):
             stored[name] = np.asarray(getattr(self, name))
         stored["block.size"] = np.array([len(block.weights) for block in self.blocks], dtype=np.int64)
         stored["block.hardware"] = np.concatenate([np.zeros(0, int), *(b.landmarks.hardware for b in self.blocks)])
-        stored["block.x"] = np.vstack([np.zeros((0, len(self.low))), *(block.landmarks.x for block in self.blocks)])
+        columns = np.zeros((0, len(self.kernel.centre)))
+        stored["block.x"] = np.vstack([columns, *(block.landmarks.x for block in self.blocks)])
         for name in _MATRICES:
             flat = [np.zeros(0), *(getattr(block, name).ravel() for block in self.blocks)]
             stored[f"block.{name}"] = np.concatenate(flat).astype(np.float32)
-        for name in ("low", "high"):
-            stored[f"block.{name}"] = np.vstack(
-                [np.zeros((0, len(self.low))), *(getattr(b, name) for b in self.blocks)]
-            )
         return stored
 
     @classmethod
@@ -203,17 +203,25 @@ class Prior:
             raise ValueError(f"{encoding.batch.shape} batches of {models} model types")
         return cls(
             encoding=encoding,
-            kernel=Kernel(**part("kernel")),
+            kernel=Kernel(**{"mixing": np.eye(len(stored["kernel.tables"])), **part("kernel")}),
             shared=SharedFeatureMap(**part("shared")),
             mean=float(stored["mean"]),
             weights=stored["weights"],
             root=stored["root"],
             noise=float(stored["noise"]),
-            trained=stored["trained"],
-            low=stored["low"],
-            high=stored["high"],
+            batch_range=stored["batch_range"] if "batch_range" in stored else _batch_range_before(stored),
             blocks=tuple(_blocks(stored)),
         )
+
+
+def _batch_range_before(stored: Arrays) -> Floats:
+    """`Prior.batch_range` of arrays that had the range of every column."""
+    low, high = (np.append(stored[f"block.{end}"][:, BATCH], stored[end][BATCH]) for end in ("low", "high"))
+    return np.column_stack((low, high))
+
+
+def _squared_norm(rows: NDArray[np.floating]) -> NDArray[np.floating]:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
 _MATRICES = ("whiten", "weights", "root", "coupling")
@@ -235,7 +243,5 @@ def _blocks(stored: Mapping[str, NDArray[Any]]) -> list[BlockPosterior]:
             stored["block.x"][row : row + size],
         )
         row += size
-        blocks.append(
-            BlockPosterior(landmarks, **parts, low=stored["block.low"][model], high=stored["block.high"][model])
-        )
+        blocks.append(BlockPosterior(landmarks, **parts))
     return blocks

@@ -1,7 +1,6 @@
 """The structured prior in its training form: a scikit-learn estimator over rows of attempts."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -11,11 +10,15 @@ from threadpoolctl import threadpool_limits
 from leap.predictor.features.batch import Floats, HardwareTable, Indices, Rows
 from leap.predictor.models.structured.fitc_posterior import model_type_block, shared_posterior
 from leap.predictor.models.structured.gp_prior import Prior, PriorEstimate
-from leap.predictor.models.structured.kernel import COLUMNS, InputEncoder, compress, stated
+from leap.predictor.models.structured.inputs import BATCH, COLUMNS, InputEncoder, Queries, compress, stated
 from leap.predictor.models.structured.kernel_terms import hardware_kernels, kernel_of, terms
 from leap.predictor.models.structured.marginal_likelihood import learn
-from leap.predictor.models.structured.replicates import Replicates, aggregate_replicates, grouped_median
-from leap.predictor.models.structured.student_t_noise import student_t_reweight
+from leap.predictor.models.structured.replicates import (
+    Replicates,
+    aggregate_replicates,
+    grouped_median,
+    student_t_reweight,
+)
 from leap.schemas.hardware import SPECIFICATIONS
 
 #: Configurations of a model type, on average, that variances are learned from.
@@ -93,13 +96,13 @@ class StructuredPrior(BaseEstimator):
         points = self.encoding_.points(rows)
         mean, deviation = np.empty(len(y)), np.empty(len(y))
         for held_out in np.unique(fold):
-            kept, left = np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)
+            kept, others = np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)
             prior = self._condition(aggregate_replicates(points.take(kept), y[kept] - points.x[kept, 0]))
-            asked = aggregate_replicates(points.take(left), y[left])
-            at, variance = prior.at(asked.points)
-            mean[left] = at[asked.of_row] + points.x[left, 0]
-            deviation[left] = np.sqrt(variance + prior.noise)[asked.of_row]
-        return replace(self.prior_.predict(rows), mean=mean, deviation=deviation)
+            asked = aggregate_replicates(points.take(others), y[others])
+            expected, variance = prior.posterior(Queries.of(asked.points))
+            mean[others] = expected[asked.of_row] + points.x[others, 0]
+            deviation[others] = np.sqrt(variance + prior.noise)[asked.of_row]
+        return PriorEstimate(mean, deviation)
 
     def _learn(self) -> Floats:
         if self.variances is not None and not self.steps:
@@ -122,11 +125,13 @@ class StructuredPrior(BaseEstimator):
                 break
             for part, sums in zip(parts, solved, strict=True):
                 residual, variance = part.fitted(sums, weights, root)
+                # E of the squared noise of an attempt, given its residual from the posterior mean
                 given = noise[part.rows] * sums.weight
                 square = (given * residual) ** 2 + noise[part.rows] * (1 - given * (1 - variance * sums.weight))
                 noise[part.rows] = student_t_reweight(base[part.rows], square)
-        trained = np.zeros(len(self.encoding_.hardware) + 1, dtype=bool)
-        trained[units.points.hardware] = True
+        batch = units.points.x[:, BATCH]
+        ranges = [(batch[rows].min(initial=np.inf), batch[rows].max(initial=-np.inf)) for rows in of_model]
+        ranges.append((batch.min(initial=np.inf), batch.max(initial=-np.inf)))
         return Prior(
             encoding=self.encoding_,
             kernel=kernel,
@@ -135,9 +140,7 @@ class StructuredPrior(BaseEstimator):
             weights=weights,
             root=root,
             noise=float(common + single),
-            trained=trained,
-            low=units.points.x.min(axis=0, initial=np.inf),
-            high=units.points.x.max(axis=0, initial=-np.inf),
+            batch_range=np.array(ranges),
             blocks=tuple(part.block(sums, weights) for part, sums in zip(parts, solved, strict=True)),
         )
 
@@ -180,9 +183,9 @@ def _tables(hardware: HardwareTable, encoding: InputEncoder) -> dict[str, Floats
 
 
 def _sample(units: Replicates, most: int) -> Indices:
-    """At most `most` units: as many of each of some model types as can be, so that few are not told from many.
+    """Subsample at most `most` replicates: whole model types, capped at `MOST_OF_A_MODEL` each.
 
-    Those have `MOST_OF_A_MODEL` at most.
+    So the variance within a model type stays identifiable.
     """
     shuffle = np.random.default_rng(0).permutation(len(units.y))
     model = units.points.model[shuffle]

@@ -1,9 +1,10 @@
 """Covariance of ln throughput between configurations, as a sum of products that plain numpy evaluates.
 
-Each group of terms is a table over pairs of hardware types times decays along columns of the configuration:
-k(a, b) = table[hardware of a, hardware of b] x product of (1 + d) exp(-d), d = sqrt(3) |x_a - x_b| / length: Matérn's
-kernel of 3/2 (Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, 4.17), which goes on as it went
-where an exponential one falls back at once. A length of zero stands for the linear kernel (x_a - centre)(x_b - centre).
+With the hardware kernels T_r, each group of terms g is a mixture of them times decays along columns of the
+configuration: k(a, b) = sum over g, r of mixing[g, r] T_r[hardware of a, hardware of b] p_g(a, b), where p_g is the
+product of (1 + d) exp(-d), d = sqrt(3) |x_a - x_b| / length: Matérn's kernel of 3/2 (Rasmussen and Williams, "Gaussian
+Processes for Machine Learning", 2006, 4.17), which continues the trend where an exponential one falls back at once. A
+length of zero stands for the linear kernel (x_a - centre)(x_b - centre).
 """
 
 from collections.abc import Mapping
@@ -14,129 +15,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.predictor.features.batch import Floats, Indices, Rows
+from leap.predictor.features.batch import Floats, Indices
+from leap.predictor.models.structured.inputs import Inputs, Queries
 
 Arrays = Mapping[str, NDArray[Any]]
 
-#: Columns of a configuration that every row has; further numbers follow them.
-COLUMNS: tuple[str, ...] = ("accelerators", "batch_per_accelerator", "trainers", "accelerators_per_trainer", "years")
-BATCH, YEARS = COLUMNS.index("batch_per_accelerator"), COLUMNS.index("years")
-DAYS_PER_YEAR = 365.25
-UNSEEN = -1
-#: Rows of a covariance that are worked out together, so that what they need stays in the processor's cache.
+#: Rows of a covariance that are computed together, so that what they need stays in the processor's cache.
 AT_ONCE = 256
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """Configurations as numbers.
-
-    Attributes
-    ----------
-    model
-        (n,) position of the model type; `UNSEEN` for one that was not trained on.
-    hardware
-        (n,) position of the hardware type; the last one stands for every type that is not known.
-    x
-        (n, columns): natural logarithms, the day in years, further numbers as sign(x) ln(1 + |x|).
-    """
-
-    model: Indices
-    hardware: Indices
-    x: Floats
-
-    def __len__(self) -> int:
-        return len(self.model)
-
-    def take(self, rows: Indices | slice) -> "Inputs":
-        return Inputs(self.model[rows], self.hardware[rows], self.x[rows])
-
-
-@dataclass(frozen=True)
-class InputEncoder:
-    """Names and numbers of rows as `Inputs`.
-
-    Attributes
-    ----------
-    models
-        (m,) names, sorted.
-    hardware
-        (h,) names, sorted.
-    extras
-        (e,) names of further numeric columns.
-    fill
-        (e,) value that stands for a missing number.
-    batch
-        (m + 1,) ln batch per accelerator that stands for a missing batch, of each model type and of any other; NaN
-        for a batch of 1, as artifacts without this array were trained.
-    """
-
-    models: NDArray[np.str_]
-    hardware: NDArray[np.str_]
-    extras: NDArray[np.str_]
-    fill: Floats
-    batch: Floats
-
-    def points(self, rows: Rows) -> Inputs:
-        """Encode rows; accelerators and trainers that are missing or not positive are taken as 1."""
-        accelerators, trainers = (_positive(rows[name], 1.0) for name in ("accelerators", "trainers"))
-        model, hardware = lookup(self.models, rows["model_type"]), lookup(self.hardware, rows["hardware_type"])
-        usual = np.exp(self.batch[model]) * accelerators  # `UNSEEN` is the last of them
-        batch = _positive(rows["batch_size"], np.where(np.isnan(usual), 1.0, usual))
-        known = (np.log(accelerators), np.log(batch / accelerators), np.log(trainers), np.log(accelerators / trainers))
-        x = np.full((len(batch), len(COLUMNS) + len(self.extras)), np.nan)
-        x[:, :YEARS] = np.array(known).T
-        x[:, YEARS] = np.asarray(rows["day"], dtype=float) / DAYS_PER_YEAR
-        for column, name in enumerate(self.extras.tolist(), start=len(COLUMNS)):
-            if name in rows:
-                x[:, column] = rows[name]
-        x[:, len(COLUMNS) :] = compress(x[:, len(COLUMNS) :], self.fill)
-        return Inputs(model, np.where(hardware == UNSEEN, len(self.hardware), hardware), x)
-
-
-def compress(values: NDArray[Any], fill: Floats | float) -> Floats:
-    """sign(x) ln(1 + |x|), `fill` where x is not finite."""
-    numbers = np.asarray(values, dtype=float)
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(numbers), np.sign(numbers) * np.log1p(np.abs(numbers)), fill)
-
-
-def lookup(names: NDArray[np.str_], wanted: NDArray[Any]) -> Indices:
-    """(n,) position of each name among sorted names, `UNSEEN` where it is not one of them."""
-    wanted = np.asarray(wanted, dtype=str)
-    if not len(names):
-        return np.full(len(wanted), UNSEEN, dtype=np.intp)
-    position = np.minimum(np.searchsorted(names, wanted), len(names) - 1)
-    return np.where(names[position] == wanted, position, UNSEEN)
-
-
-def stated(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """(n,) whether a number that must be positive is."""
-    numbers = np.asarray(values, dtype=float)
-    return np.asarray(np.isfinite(numbers) & (numbers > 0))
-
-
-def _positive(values: NDArray[Any], otherwise: Floats | float) -> Floats:
-    return np.where(stated(values), np.asarray(values, dtype=float), otherwise)
-
-
-@dataclass(frozen=True)
 class Kernel:
-    """Covariance within one model type.
+    """Covariance within one model type; see the module.
 
     Attributes
     ----------
     tables
-        (groups, h + 1, h + 1) covariance of hardware types.
+        (r, h + 1, h + 1) hardware kernels.
+    mixing
+        (groups, r) variance of each hardware kernel in each group.
     column, length
         (factors,) column of each factor, and its length; zero is linear.
     member
-        (groups, factors) bool: which factors multiply which table.
+        (groups, factors) bool: which factors multiply which group.
     centre
         (columns,) where linear factors are zero.
     """
 
     tables: Floats
+    mixing: Floats
     column: Indices
     length: Floats
     member: NDArray[np.bool_]
@@ -144,58 +51,99 @@ class Kernel:
 
     def __call__(self, a: Inputs, b: Inputs) -> Floats:
         """(len(a), len(b)) covariance, all points being of one model type."""
-        if len(a) > AT_ONCE:
-            starts = range(0, len(a), AT_ONCE)
-            return np.vstack([self(a.take(slice(start, start + AT_ONCE)), b) for start in starts])
-        alike = len(a) > 1 and bool((a.x == a.x[0]).all())  # as one job's candidates, which differ in hardware alone
-        factors = self._factors(a.x[:1] if alike else a.x, b.x)
-        pair = a.hardware[:, None] * self.tables.shape[1] + b.hardware[None, :]
-        total = np.zeros(pair.shape)
-        for table, members in self._groups:
-            product = table.take(pair)
-            for factor in members:
-                product *= factors[factor]
-            total += product
-        return total
+        covariance = np.empty((len(a), len(b)))
+        for start in range(0, len(a), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            decays = self._mixed_decays(a.x[part], b.x)
+            pair = a.hardware[part, None] * self.tables.shape[1] + b.hardware[None, :]
+            covariance[part] = sum(table.take(pair) * decays[:, :, kernel] for kernel, table in enumerate(self.tables))
+        return covariance
+
+    def of_configuration(self, x: Floats, hardware: Indices, b: Inputs) -> Floats:
+        """(n, len(b)) covariance of one configuration (columns,) on (n,) hardware types: decays are computed once.
+
+        A product with one small matrix, which has rows for every pair of a hardware type of `b` and a kernel.
+        """
+        decays = self._mixed_decays(x[None], b.x)[0]
+        distinct, code = b.hardware_codes
+        rows = len(distinct) * len(self.tables)
+        # k(n, b) = sum over types t and kernels r of T_r[hardware n, t] spread[(t, r), b]: zero where b is not of t
+        spread = np.zeros((len(distinct), len(self.tables), len(b)))
+        spread[code, :, np.arange(len(b))] = decays
+        tables = self._by_pair[hardware[:, None], distinct]
+        covariance: Floats = tables.reshape(len(hardware), rows) @ spread.reshape(rows, len(b))
+        return covariance
 
     def diagonal(self, a: Inputs) -> Floats:
         """(len(a),) variance."""
-        found = self._of_hardware[:, a.hardware]
-        for group, factor in self._linear:
-            column = self.column[factor]
-            found[group] *= np.square(a.x[:, column] - self.centre[column])
-        return np.asarray(found.sum(axis=0))
+        return self.variance(Queries.of(a))
+
+    def variance(self, queries: Queries) -> Floats:
+        """(n,) variance."""
+        constant, linear, groups = self._variance_by_hardware
+        variance = constant[queries.hardware]
+        offsets = queries.x - self.centre
+        square = np.array([np.square(offsets[:, columns]).prod(axis=1) for columns in groups])
+        if len(groups):
+            variance += np.einsum("ng,gn->n", linear[queries.hardware], square[:, queries.configuration])
+        return variance
 
     @cached_property
-    def _of_hardware(self) -> Floats:
-        """(groups, h + 1) variance by hardware type alone."""
-        return self.tables.diagonal(axis1=1, axis2=2).copy()
+    def _variance_by_hardware(self) -> tuple[Floats, Floats, list[Indices]]:
+        """(h + 1,) variance of the groups that only decay, (h + 1, l) of each other group, and its linear columns."""
+        by_group = self.mixing @ self.tables.diagonal(axis1=1, axis2=2)
+        linear = self.member & (self.length == 0)
+        grows = linear.any(axis=1)
+        constant = by_group[~grows].sum(axis=0)
+        return constant, by_group[grows].T.copy(), [self.column[factors] for factors in linear[grows]]
 
     @cached_property
-    def _linear(self) -> list[tuple[int, int]]:
-        """Each group and factor of it that is linear."""
-        return [(group, factor) for group, factor in np.argwhere(self.member).tolist() if self.length[factor] == 0]
+    def _by_pair(self) -> Floats:
+        """(h + 1, h + 1, r) the hardware kernels of each pair side by side."""
+        return np.ascontiguousarray(self.tables.transpose(1, 2, 0))
 
     @cached_property
-    def _groups(self) -> list[tuple[Floats, list[int]]]:
-        """Each table with the factors that multiply it."""
-        members = [np.flatnonzero(row).tolist() for row in self.member]
-        return list(zip(self.tables, members, strict=True))
+    def _chains(self) -> list[Indices]:
+        """(groups,) each group's first factor, its second, and so on; one past the last factor stands for none."""
+        members = [np.flatnonzero(row) for row in self.member]
+        longest = max(map(len, members), default=1) or 1
+        padded = [np.append(row, np.full(longest - len(row), len(self.length))) for row in members]
+        return list(np.array(padded, dtype=np.intp).reshape(len(members), longest).T)
+
+    def _mixed_decays(self, a: Floats, b: Floats) -> Floats:
+        """(len(a), len(b), r): what each hardware kernel is multiplied with between configurations."""
+        factors = self._factors(a, b)
+        first, *others = self._chains
+        product = factors[first]
+        for factor in others:
+            product *= factors[factor]
+        mixed: Floats = product.reshape(len(product), len(a) * len(b)).T @ self.mixing
+        return mixed.reshape(len(a), len(b), len(self.tables))
 
     def _factors(self, a: Floats, b: Floats) -> Floats:
-        """(factors, len(a), len(b)) decays, or products where they are linear."""
-        centre = self.centre[self.column]
-        a, b = (np.ascontiguousarray((x[:, self.column] - centre).T) for x in (a, b))
-        linear = self.length == 0
-        found = a[:, :, None] - b[:, None, :]
-        np.abs(found, out=found)
-        found *= (np.sqrt(3) / np.where(linear, 1.0, self.length))[:, None, None]
-        decayed = np.exp(-found)
-        found += 1.0
-        found *= decayed
-        for factor in np.flatnonzero(linear):
-            np.multiply.outer(a[factor], b[factor], out=found[factor])
-        return found
+        """(factors + 1, len(a), len(b)) decays, or products where they are linear; the last is one."""
+        a, b = (a - self.centre).T[:, :, None], (b - self.centre).T[:, None, :]
+        factors = np.empty((len(self.column) + 1, a.shape[1], b.shape[2]))
+        factors[-1] = 1.0
+        scaled = np.multiply(np.abs(a - b)[self.column], self._scale, out=factors[:-1])
+        decayed = np.exp(-scaled)
+        scaled += 1.0
+        scaled *= decayed
+        linear, columns = self._linear_factors
+        factors[linear] = a[columns] * b[columns]
+        return factors
+
+    @cached_property
+    def _scale(self) -> Floats:
+        scale: Floats = np.sqrt(3) / np.where(self.length == 0, 1.0, self.length)
+        return scale[:, None, None]
+
+    @cached_property
+    def _linear_factors(self) -> tuple[Indices, Indices]:
+        """Positions and columns of the linear factors."""
+        linear = np.flatnonzero(self.length == 0)
+        columns: Indices = self.column[linear]
+        return linear, columns
 
 
 @dataclass(frozen=True)
@@ -219,5 +167,8 @@ class SharedFeatureMap:
 
     def __call__(self, a: Inputs) -> Floats:
         """(len(a), features) values whose inner products are the shared covariance."""
-        linear = (a.x[:, self.column] - self.centre[self.column]) * self.weight
-        return np.hstack((self.hardware[a.hardware], linear))
+        return np.hstack((self.hardware[a.hardware], self.linear(a.x)))
+
+    def linear(self, x: Floats) -> Floats:
+        """(n, linear) values of the columns that count linearly, after those of the hardware type."""
+        return (x[:, self.column] - self.centre[self.column]) * self.weight

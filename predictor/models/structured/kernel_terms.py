@@ -11,7 +11,7 @@ from leap.predictor.models.structured.kernel import Kernel, SharedFeatureMap
 
 LINEAR = 0.0
 
-Along = tuple[tuple[str, float], ...]
+Decays = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
@@ -20,20 +20,22 @@ class Term:
 
     Attributes
     ----------
-    expected
-        Its variance before rows have spoken.
+    decays
+        (column, length) of each factor; `LINEAR` for one that is a product instead.
+    prior_variance
+        Its variance before any row is known.
     """
 
     hardware: str
-    along: Along = ()
+    decays: Decays = ()
     shared: bool = False
-    expected: float = 0.01
+    prior_variance: float = 0.01
 
 
 _ACCELERATORS, _BATCH = ("accelerators", 4.0), ("batch_per_accelerator", 3.0)
 _YEARS = ("years", 2.0)
-_EXACT: Along = (("accelerators", 0.01), ("batch_per_accelerator", 0.01))
-_ALONG: tuple[Along, ...] = (
+_EXACT: Decays = (("accelerators", 0.01), ("batch_per_accelerator", 0.01))
+_DECAYS: tuple[Decays, ...] = (
     (_ACCELERATORS,),
     (_BATCH,),
     (_ACCELERATORS, _BATCH),
@@ -50,18 +52,18 @@ def terms(extras: Sequence[str]) -> tuple[Term, ...]:
     Hardware is expected to count for a model type that ran on one type only, as it does for the others.
     """
     shared = ("any", "same", "vendor", "similar", "peak", "bandwidth")
-    found = [Term(hardware, shared=True, expected=0.1) for hardware in shared]
-    found += [
-        Term("any", ((column, LINEAR),), shared=True, expected=0.02)
+    chosen = [Term(hardware, shared=True, prior_variance=0.1) for hardware in shared]
+    chosen += [
+        Term("any", ((column, LINEAR),), shared=True, prior_variance=0.02)
         for column in (_ACCELERATORS[0], _BATCH[0], _YEARS[0])
     ]
-    found += [Term("any", expected=3.0)]
-    found += [Term(hardware) for hardware in (*shared[1:], "memory")]
-    found += [Term("any", ((column, LINEAR),)) for column in (_ACCELERATORS[0], _BATCH[0])]
-    found += [Term(hardware, along) for along in _ALONG for hardware in ("any", "same", "similar")]
-    found += [Term("any", (("years", 2.7),)), Term("same", _EXACT), Term("same", (*_EXACT, ("years", 0.55)))]
-    found += [Term("any", ((extra, 1.0),)) for extra in extras]
-    return tuple(found)
+    chosen += [Term("any", prior_variance=3.0)]
+    chosen += [Term(hardware) for hardware in (*shared[1:], "memory")]
+    chosen += [Term("any", ((column, LINEAR),)) for column in (_ACCELERATORS[0], _BATCH[0])]
+    chosen += [Term(hardware, decays) for decays in _DECAYS for hardware in ("any", "same", "similar")]
+    chosen += [Term("any", (("years", 2.7),)), Term("same", _EXACT), Term("same", (*_EXACT, ("years", 0.55)))]
+    chosen += [Term("any", ((extra, 1.0),)) for extra in extras]
+    return tuple(chosen)
 
 
 def kernel_of(
@@ -75,22 +77,23 @@ def kernel_of(
         Hardware kernels by name, (h + 1, h + 1) each.
     """
     weighted = list(zip(chosen, variances, strict=False))
-    factors = sorted({factor for term in chosen if not term.shared for factor in term.along})
-    groups = list(dict.fromkeys(term.along for term in chosen if not term.shared))
+    own = [(term, variance) for term, variance in weighted if not term.shared]
+    factors = sorted({factor for term, _ in own for factor in term.decays})
+    groups = list(dict.fromkeys(term.decays for term, _ in own))
+    hardware = list(dict.fromkeys(term.hardware for term, _ in own))
+    mixing = np.zeros((len(groups), len(hardware)))
+    for term, variance in own:
+        mixing[groups.index(term.decays), hardware.index(term.hardware)] += variance
     kernel = Kernel(
-        tables=np.stack(
-            [
-                sum((v * tables[t.hardware] for t, v in weighted if not t.shared and t.along == along), np.zeros(1))
-                for along in groups
-            ]
-        ),
+        tables=np.stack([tables[name] for name in hardware]),
+        mixing=mixing,
         column=np.array([columns.index(name) for name, _ in factors], dtype=np.intp),
         length=np.array([length for _, length in factors]),
-        member=np.array([[factor in along for factor in factors] for along in groups]),
+        member=np.array([[factor in decays for factor in factors] for decays in groups]),
         centre=centre,
     )
-    common = sum((v * tables[t.hardware] for t, v in weighted if t.shared and not t.along), np.zeros(1))
-    linear = [(columns.index(t.along[0][0]), np.sqrt(v)) for t, v in weighted if t.shared and t.along]
+    common = sum((v * tables[t.hardware] for t, v in weighted if t.shared and not t.decays), np.zeros(1))
+    linear = [(columns.index(t.decays[0][0]), np.sqrt(v)) for t, v in weighted if t.shared and t.decays]
     jitter = 1e-9 * np.trace(common) * np.eye(len(common))
     return kernel, SharedFeatureMap(
         hardware=np.linalg.cholesky(common + jitter),

@@ -16,10 +16,10 @@ from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
 from leap.predictor.features.batch import Floats
-from leap.predictor.models.structured.kernel import Inputs, Kernel
+from leap.predictor.models.structured.inputs import Inputs
+from leap.predictor.models.structured.kernel import Kernel
 from leap.predictor.models.structured.kernel_terms import Term
-from leap.predictor.models.structured.replicates import Replicates
-from leap.predictor.models.structured.student_t_noise import student_t_reweight
+from leap.predictor.models.structured.replicates import Replicates, student_t_reweight
 
 #: Deviation of the ln variances of terms from what is expected.
 DEVIATION = 0.6
@@ -53,7 +53,7 @@ def learn(
         Most steps of the optimiser between two reweightings of the noise.
     """
     likelihood = _Likelihood(chosen, tables, columns, centre, units)
-    expected = np.log([*(term.expected for term in chosen), EXPECTED_NOISE, EXPECTED_NOISE])
+    expected = np.log([*(term.prior_variance for term in chosen), EXPECTED_NOISE, EXPECTED_NOISE])
     deviation = np.array([*(DEVIATION for _ in chosen), NOISE_DEVIATION, NOISE_DEVIATION])
 
     def objective(logs: Floats) -> tuple[float, Floats]:
@@ -65,11 +65,11 @@ def learn(
         return loss + float(off @ off) / 2, gradient * np.exp(logs) + off / deviation
 
     logs = expected if start is None else np.log(start)
-    for left in reversed(range(REWEIGHTINGS + 1)):
+    for remaining in reversed(range(REWEIGHTINGS + 1)):
         logs = minimize(
             objective, logs, jac=True, method="L-BFGS-B", bounds=[BOUNDS] * len(logs), options={"maxiter": steps}
         ).x
-        for _ in range(STEPS * (left > 0)):
+        for _ in range(STEPS * (remaining > 0)):
             likelihood.reweigh(np.exp(logs))
     return np.exp(logs)
 
@@ -132,12 +132,12 @@ class _Likelihood:
         units: Replicates,
     ) -> None:
         self._own = [n for n, term in enumerate(chosen) if not term.shared]
-        self._over = [n for n, term in enumerate(chosen) if term.shared and not term.along]
-        self._linear = [n for n, term in enumerate(chosen) if term.shared and term.along]
+        self._over = [n for n, term in enumerate(chosen) if term.shared and not term.decays]
+        self._linear = [n for n, term in enumerate(chosen) if term.shared and term.decays]
         types, hardware = np.unique(units.points.hardware, return_inverse=True)
         self._types = len(types)
         self._tables = np.stack([tables[chosen[n].hardware][np.ix_(types, types)] for n in self._over])
-        linear = [columns.index(chosen[n].along[0][0]) for n in self._linear]
+        linear = [columns.index(chosen[n].decays[0][0]) for n in self._linear]
         shared = np.hstack((np.eye(len(types))[hardware], units.points.x[:, linear] - centre[linear]))
         noises, y = np.column_stack((np.ones(len(units.y)), 1 / units.count)), units.y - units.y.mean()
         self._groups = []
@@ -151,9 +151,10 @@ class _Likelihood:
     def __call__(self, variances: Floats) -> tuple[float, Floats]:
         whole = self._solve(variances, JITTER[:1])
         gradient = np.zeros_like(variances)
-        for group, one in zip(self._groups, whole.groups, strict=True):
-            dual = one.y - one.shared @ whole.weights
-            outer = one.inverse - one.shared @ whole.covariance @ one.shared.T - np.outer(dual, dual)
+        for group, block in zip(self._groups, whole.groups, strict=True):
+            dual = block.y - block.shared @ whole.weights  # alpha = V^-1 (y - S w), V = K + noise
+            # dL/dK = (V^-1 - V^-1 S Sigma S^T V^-1 - alpha alpha^T) / 2
+            outer = block.inverse - block.shared @ whole.covariance @ block.shared.T - np.outer(dual, dual)
             gradient[self._own] += group.stack @ outer.ravel().astype(np.float32)
             gradient[-2:] += (np.diag(outer) * group.scale) @ group.noises
         dual = whole.moment - whole.precision @ whole.weights
@@ -165,11 +166,11 @@ class _Likelihood:
     def reweigh(self, variances: Floats) -> None:
         """Take the noise of each configuration anew from how far off it is."""
         whole = self._solve(variances)
-        for group, one in zip(self._groups, whole.groups, strict=True):
+        for group, block in zip(self._groups, whole.groups, strict=True):
             base = group.noises @ variances[-2:]
             noise = base * group.scale
-            dual = one.y - one.shared @ whole.weights
-            inverse = np.diag(one.inverse) - ((one.shared @ whole.covariance) * one.shared).sum(axis=1)
+            dual = block.y - block.shared @ whole.weights
+            inverse = np.diag(block.inverse) - ((block.shared @ whole.covariance) * block.shared).sum(axis=1)
             group.scale = student_t_reweight(base, np.square(noise * dual) + noise * (1 - noise * inverse)) / base
 
     def _solve(self, variances: Floats, jitter: Sequence[float] = JITTER) -> _Whole:
@@ -186,12 +187,13 @@ class _Likelihood:
             lower = _root(covariance, jitter)
             inverse = dpotri(lower, lower=1)[0]
             inverse = np.tril(inverse) + np.tril(inverse, -1).T
-            one = _Solved(inverse, inverse @ group.shared, inverse @ group.y)
-            solved.append(one)
-            loss += float(group.y @ one.y) / 2 + float(np.log(np.diag(lower)).sum())
-            precision += group.shared.T @ one.shared
-            moment += group.shared.T @ one.y
+            block = _Solved(inverse, inverse @ group.shared, inverse @ group.y)
+            solved.append(block)
+            loss += float(group.y @ block.y) / 2 + float(np.log(np.diag(lower)).sum())
+            precision += group.shared.T @ block.shared
+            moment += group.shared.T @ block.y
         inner = np.eye(len(root)) + root.T @ precision @ root
+        # Sigma = (prior^-1 + S^T V^-1 S)^-1 with prior = root root^T
         posterior = root @ np.linalg.inv(inner) @ root.T
         weights = posterior @ moment
         loss += float(np.linalg.slogdet(inner)[1] - moment @ weights) / 2
@@ -215,9 +217,10 @@ def _matrix(
 ) -> NDArray[np.float32]:
     kernel = Kernel(
         tables=tables[term.hardware][None],
-        column=np.array([columns.index(name) for name, _ in term.along], dtype=np.intp),
-        length=np.array([length for _, length in term.along], dtype=float),
-        member=np.ones((1, len(term.along)), dtype=bool),
+        mixing=np.ones((1, 1)),
+        column=np.array([columns.index(name) for name, _ in term.decays], dtype=np.intp),
+        length=np.array([length for _, length in term.decays], dtype=float),
+        member=np.ones((1, len(term.decays)), dtype=bool),
         centre=centre,
     )
     return kernel(points, points).astype(np.float32)

@@ -1,16 +1,16 @@
 """The structured recipe in its serving form: prior, process of the family, exact history and gate, all numpy arrays."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.predictor.features.batch import NUMBERS, Indices, JobBatch, Names, Rows
+from leap.predictor.features.batch import NUMBERS, Indices, JobBatch, Names, Rows, take
 from leap.predictor.features.history import SECONDS_PER_DAY
-from leap.predictor.history.hash_index import Keys, configurations
-from leap.predictor.models.structured.exact_history import ExactHistory, HistoryEstimate
-from leap.predictor.models.structured.family_effects import FamilyEffects
+from leap.predictor.history.hash_index import Keys, column_hashes, configurations
+from leap.predictor.models.structured.exact_history import LEVELS, ExactHistory, HistoryEstimate
+from leap.predictor.models.structured.family_effects import KEYS, FamilyEffects
 from leap.predictor.models.structured.gating import Combined, Gate
 from leap.predictor.models.structured.gp_prior import Prior, PriorEstimate
 from leap.predictor.models.structured.kernel import Arrays
@@ -21,20 +21,24 @@ EXTRAS: tuple[str, ...] = tuple(
 )
 
 
+def configuration_rows(jobs: JobBatch) -> Rows:
+    """Columns of (n,) jobs: what rows of attempts have but for the hardware type."""
+    trainers = jobs.number("num_trainers")
+    return {
+        "model_type": jobs.model_type,
+        "family": jobs.family,
+        "configuration": configurations(jobs),
+        "trainers": trainers,
+        "accelerators": jobs.accelerators,
+        "batch_size": trainers * jobs.number("batch_size"),
+        "day": jobs.submitted_at / SECONDS_PER_DAY,
+        **{name: jobs.number(name) for name in EXTRAS},
+    }
+
+
 def rows_of(jobs: JobBatch, job: Indices, hardware_type: Names) -> Rows:
     """Rows of (n,) pairs of a job, by its position in `jobs`, and a hardware type."""
-    trainers = jobs.number("num_trainers")[job]
-    return {
-        "model_type": jobs.model_type[job],
-        "family": jobs.family[job],
-        "configuration": configurations(jobs)[job],
-        "hardware_type": hardware_type,
-        "trainers": trainers,
-        "accelerators": jobs.accelerators[job],
-        "batch_size": trainers * jobs.number("batch_size")[job],
-        "day": jobs.submitted_at[job] / SECONDS_PER_DAY,
-        **{name: jobs.number(name)[job] for name in EXTRAS},
-    }
+    return {**take(configuration_rows(jobs), job), "hardware_type": hardware_type}
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,21 @@ class Structured:
         """Estimate rows: `model_type`, `hardware_type` and `family` (strings, '' unknown), `trainers`,
         `accelerators` and `batch_size` (totals), `day` (days from any origin), and the further numbers of the prior.
         """
-        prior = self.prior.predict(rows)
-        keys = Keys(rows)
-        mean, variance, known = self.process.at(rows, keys)
+        return self.estimate_candidates(rows, np.arange(len(rows["day"])), rows["hardware_type"])
+
+    def estimate_candidates(self, configurations: Rows, configuration: Indices, hardware_type: Names) -> Estimate:
+        """Estimate (n,) hardware types, each for one of (c,) configurations, whose columns are those of `estimate`.
+
+        What depends on the configuration alone is computed once for all hardware types that have it side by side.
+        """
+        prior = self.prior.estimate(self.prior.encoding.queries(configurations, configuration, hardware_type))
+        hashes = {name: column[configuration] for name, column in column_hashes(configurations).items()}
+        keys = Keys(hashes | column_hashes({"hardware_type": hardware_type}), (*KEYS, *LEVELS))
+        day = np.asarray(configurations["day"], dtype=float)[configuration]
+        mean, variance, known = self.process.at(day, keys)
         deviation = np.where(known, np.sqrt(variance + self.process.variances.noise), prior.deviation)
-        prior = replace(prior, mean=prior.mean + mean, deviation=deviation)
-        history = self.history.estimate(rows, keys)
+        prior = PriorEstimate(prior.mean + mean, deviation)
+        history = self.history.estimate(day, keys)
         return Estimate(prior, history, self.gate.combine(prior, history))
 
     def arrays(self) -> dict[str, NDArray[Any]]:

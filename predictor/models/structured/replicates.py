@@ -1,4 +1,4 @@
-"""One row per configuration: the repeats that a window holds of it, as their median and number."""
+"""One row per configuration: the repeats that a window holds of it, as their median and number; and their noise."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats, Indices
-from leap.predictor.models.structured.kernel import DAYS_PER_YEAR, YEARS, Inputs
+from leap.predictor.models.structured.inputs import DAYS_PER_YEAR, YEARS, Inputs
 
 #: Attempts of one configuration within so many days are repeats of one another: the fewest that leave `MOST` units.
 DAYS = (1.0, 3.0, 10.0, 30.0)
@@ -74,3 +74,20 @@ def grouped_median(group: Indices, values: Floats, groups: int) -> Floats:
     low = np.minimum(start + np.maximum(count - 1, 0) // 2, len(values) - 1)
     high = np.minimum(start + count // 2, len(values) - 1)
     return np.where(count > 0, (ordered[low] + ordered[high]) / 2, np.nan)
+
+
+#: Degrees of freedom of Student's t distribution.
+FREEDOM = 3.0
+
+
+def student_t_reweight(base: Floats, square: Floats) -> Floats:
+    """(n,) variances of the noise of each measurement, given its expected square: one step of expectation-maximisation.
+
+    Parameters
+    ----------
+    base
+        (n,) variances if nothing is far off.
+    square
+        (n,) expected squares of the noise under the variances of the step before.
+    """
+    return np.asarray(base * np.clip((FREEDOM + square / base) / (FREEDOM + 1.0), 0.5, 1e4))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from leap.predictor.features import hardware, ratios
-from leap.predictor.features.batch import HardwareTable, columns
+from leap.predictor.features.batch import HardwareTable, JobBatch
 from leap.schemas.launch import LaunchConfig
 from tests.builders import CATALOG, MODEL, submission
 
@@ -43,7 +43,7 @@ JOINT = {
 
 
 def ratio(config: LaunchConfig) -> dict[str, float]:
-    jobs = columns([msgspec.structs.replace(submission(), config=config)])
+    jobs = JobBatch.from_events([msgspec.structs.replace(submission(), config=config)])
     return dict(zip(ratios.FEATURES, ratios.features(jobs)[0].tolist(), strict=True))
 
 
@@ -74,7 +74,7 @@ def test_groups_and_accumulation_are_one_where_not_stated() -> None:
 
 
 def test_what_joins_a_job_and_a_hardware_type() -> None:
-    jobs = columns([msgspec.structs.replace(submission(model=MODEL), config=CONFIG), submission()])
+    jobs = JobBatch.from_events([msgspec.structs.replace(submission(model=MODEL), config=CONFIG), submission()])
     table = HardwareTable(CATALOG)
     fast, unlisted = table.index(["fast", "nowhere"])
     values = hardware.features(jobs, table, np.array([0, 1, 0]), np.array([fast, fast, unlisted]))

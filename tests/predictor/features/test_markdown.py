@@ -7,7 +7,7 @@ import numpy as np
 
 from leap.predictor.features import matrix
 from leap.predictor.features.architecture import NAMES, summary
-from leap.predictor.features.batch import columns
+from leap.predictor.features.batch import JobBatch
 from leap.predictor.features.markdown import page
 from leap.predictor.features.target_encoding import TargetEncoder
 from leap.schemas.launch import ModelDefinition, Operator
@@ -46,5 +46,5 @@ def test_a_dimension_that_varies_is_not_a_number() -> None:
     assert {"sequence", "layer_width"} & summary(ModelDefinition(operators=(open_ended,))).keys() == set()
     values = summary(ModelDefinition(operators=(open_ended, Operator(kind="attention", shape=(128, 64)))))
     assert (values["sequence"], values["layer_width"]) == (128, 64)
-    jobs = columns([submission(model=ModelDefinition(operators=(open_ended,)))])
+    jobs = JobBatch.from_events([submission(model=ModelDefinition(operators=(open_ended,)))])
     assert np.isnan(jobs.architecture[0, [NAMES.index("sequence"), NAMES.index("layer_width")]]).all()

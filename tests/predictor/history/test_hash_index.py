@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leap.predictor.features.batch import columns
-from leap.predictor.history.hash_index import COLUMNS, Keys, configurations, gather
+from leap.predictor.features.batch import JobBatch
+from leap.predictor.history.hash_index import COLUMNS, Keys, column_hashes, configurations
 from tests.builders import submission
 
 ROWS: dict[str, Any] = {
@@ -23,13 +23,14 @@ names = st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=4, unique=True).
 
 @given(st.lists(names, max_size=8))
 def test_a_key_does_not_depend_on_the_keys_asked_for_before(asked: list[tuple[str, ...]]) -> None:
-    keys = Keys(ROWS)
+    keys, together = Keys.from_rows(ROWS), Keys(column_hashes(ROWS), tuple(asked))
     for one in asked:
-        np.testing.assert_array_equal(keys.of(one), Keys(ROWS).of(one))
+        np.testing.assert_array_equal(keys.of(one), Keys.from_rows(ROWS).of(one))
+        np.testing.assert_array_equal(keys.of(one), together.of(one))
 
 
 def test_rows_have_one_key_if_they_agree_in_its_columns_and_none_without_a_family() -> None:
-    keys = Keys(ROWS)
+    keys = Keys.from_rows(ROWS)
     model = keys.of(("model_type", "accelerators"))
     assert model[0] == model[1] == model[2] != model[3]
     of_family = keys.of(("family", "accelerators"))
@@ -54,15 +55,6 @@ def test_jobs_of_equal_numbers_and_names_have_one_configuration() -> None:
             {"precision": None},
         )
     ]
-    found = configurations(columns([first, again, extra, *changed])).tolist()
+    found = configurations(JobBatch.from_events([first, again, extra, *changed])).tolist()
     assert found[0] == found[1] == found[2] and len(set(found[2:])) == 1 + len(changed)
-    assert configurations(columns([changed[0]]))[0] == found[3], "alone or among others"
-
-
-def test_what_is_not_there_is_gathered_as_missing() -> None:
-    hashes, values = np.array([3, 7], dtype=np.uint64), np.array([[1.5], [2.5]], dtype=np.float32)
-    wanted = np.array([7, 4, 9, 0], dtype=np.uint64)
-    found = gather(hashes, values, wanted, np.nan)
-    np.testing.assert_array_equal(found, [[2.5], [np.nan], [np.nan], [np.nan]])
-    assert found.dtype == np.float64
-    assert gather(hashes[:0], values[:0], wanted, 0.0).tolist() == [[0.0]] * 4
+    assert configurations(JobBatch.from_events([changed[0]]))[0] == found[3], "alone or among others"

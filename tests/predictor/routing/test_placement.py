@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leap.predictor.features.batch import HardwareTable, columns
+from leap.predictor.features.batch import HardwareTable, JobBatch
 from leap.predictor.routing.placement import NOT_EFFICIENT, REASONS, Goal, Placement, order, place
 from leap.schemas.hardware import Catalog, Hardware
 from leap.schemas.launch import LaunchConfig, ModelDefinition, Operator
@@ -22,7 +22,7 @@ def placed(
     efficiency: float = 1.0,
     names: list[str] = NAMES,
 ) -> Placement:
-    jobs = columns([submission(model=model, trainers=2)])
+    jobs = JobBatch.from_events([submission(model=model, trainers=2)])
     job = np.zeros(len(names), np.intp)
     return place(jobs, TABLE, job, TABLE.index(names), np.array(throughput), [goal or Goal()], efficiency)
 
@@ -84,7 +84,7 @@ def test_the_tables_of_mlperf_fit_on_two_accelerators_of_80_gb() -> None:
     tables = Operator(kind="embedding_bag", parameters=204_184_588 * 128)
     model = ModelDefinition(operators=(tables, Operator(kind="linear", parameters=20_000_000)))
     config = LaunchConfig(num_trainers=1, accelerators_per_trainer=2, precision="fp32")
-    jobs = columns([msgspec.structs.replace(submission(model=model), config=config)])
+    jobs = JobBatch.from_events([msgspec.structs.replace(submission(model=model), config=config)])
     found = place(jobs, TABLE, np.array([0, 0]), TABLE.index(["fast", "basic"]), np.ones(2), [Goal()])
     assert reasons(found) == [None, "memory cannot hold the job"]
 
@@ -115,7 +115,7 @@ def test_ranking_is_by_score_with_ties_by_name_and_keeps_a_standard_type(
     )
     table, names = HardwareTable(catalog), list(catalog)
     rates = np.array([rate for _, rate, _ in types])
-    jobs = columns([submission()])
+    jobs = JobBatch.from_events([submission()])
     found = place(jobs, table, np.zeros(len(names), np.intp), table.index(names), rates, [Goal()], efficiency)
     ranked = [row for row in order(names, found.score) if not found.reason[row]]
     keys = [(-found.score[row], names[row]) for row in ranked]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -173,6 +174,8 @@ def test_a_prediction_that_is_missing_excludes_with_its_reason(router: Router) -
     assert artifact is not None
 
     class NoNumbers:
+        reads_matrix: ClassVar[bool] = False
+
         def predict(self, pairs: CandidateRows, matrix: Matrix) -> Prediction:
             return Prediction(np.full(len(pairs), np.nan))
 

@@ -45,7 +45,7 @@ def test_learned_from_is_what_had_finished_before_the_held_out_day(problem: Prob
     start = problem.starts[0] * SECONDS_PER_DAY
     assert len(training) > 400 and len(held_out) > 80
     assert training.table["finished_at"].max() < start <= held_out.table["submitted_at"].min()
-    count, last_day = held_out.pairs.found["family"][:, [0, 4]].T
+    count, last_day = held_out.pairs.history["family"][:, [0, 4]].T
     assert np.nanmax(last_day) * SECONDS_PER_DAY < start
     finished = problem.data.table[problem.data.table["finished_at"] < start].groupby("family").size()
     expected = held_out.table["family"].map(finished).fillna(0.0).to_numpy()
@@ -66,7 +66,7 @@ def test_what_is_taken_away_is_neither_learned_from_nor_in_any_history(problem: 
     assert name not in set(training.table["hardware_type"])
     asked = held_out.table["hardware_type"].to_numpy() == name
     assert asked.any()
-    assert np.isnan(held_out.pairs.found["family_hardware"][asked]).all()
+    assert np.isnan(held_out.pairs.history["family_hardware"][asked]).all()
 
 
 @pytest.mark.parametrize("category", INPUTS)
@@ -79,7 +79,7 @@ def test_a_category_that_is_taken_away_is_not_stated(problem: Problem, category:
             values = data.table[column]
             assert (values.isna() | (values == "")).all()
     if category == "history":
-        assert all(np.isnan(found).all() for found in held_out.pairs.found.values())
+        assert all(np.isnan(found).all() for found in held_out.pairs.history.values())
 
 
 def test_what_cannot_be_taken_away_is_refused() -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from leap.predictor.features import architecture, matrix
-from leap.predictor.features.batch import HardwareTable, columns, strings
+from leap.predictor.features.batch import HardwareTable, JobBatch, strings
 from leap.retrainer.dataset.feature_table import ARCHITECTURE, frame, jobs, log_target
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
@@ -46,7 +46,7 @@ def test_columns_of_the_table_equal_columns_of_the_events(tmp_path: Path) -> Non
     partitions = Partitions(tmp_path)
     partitions.ingest(made)
     stored = partitions.read(partitions.days()).set_index("attempt_id").loc[[one.attempt_id for one in made]]
-    at_night, at_launch = jobs(stored.reset_index()), columns([one.submitted for one in made])
+    at_night, at_launch = jobs(stored.reset_index()), JobBatch.from_events([one.submitted for one in made])
     for name in ("model_type", "family", "submitted_at", "numbers", "names", "architecture"):
         np.testing.assert_array_equal(getattr(at_night, name), getattr(at_launch, name), err_msg=name)
     assert list(at_night.extra) == list(at_launch.extra)
@@ -62,7 +62,7 @@ def test_features_at_night_equal_features_at_launch_bit_for_bit() -> None:
     by_id = {one.attempt_id: one for one in made}
     for row, attempt_id in enumerate(data.table["attempt_id"]):
         one = by_id[attempt_id]
-        single = columns([one.submitted])
+        single = JobBatch.from_events([one.submitted])
         day = int(one.submitted.submitted_at.timestamp() // 86_400)
         found = statistics.snapshot(day - 1).find(single, np.zeros(1, np.intp), [one.completed.hardware_type])
         at_launch = matrix.build(

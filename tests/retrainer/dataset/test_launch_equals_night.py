@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from leap.predictor.features import architecture, matrix
-from leap.predictor.features.batch import HardwareTable, columns, strings
+from leap.predictor.features.batch import HardwareTable, JobBatch, strings
 from leap.predictor.features.job_family import family
 from leap.predictor.features.matrix import CandidateRows, Matrix
 from leap.predictor.models.boosted import BoostedTrees
@@ -69,7 +69,7 @@ def built() -> Fleets:
     first = np.zeros(len(TYPES), np.intp)
     blocks = []
     for event in asked:
-        one = columns([event])
+        one = JobBatch.from_events([event])
         found = snapshots[(event.submitted_at.date() - FLEET.config.start).days].find(one, first, TYPES)
         blocks.append(matrix.build(CandidateRows(one, table, first, strings(TYPES), found), vocabulary, imputed))
     return Fleets(

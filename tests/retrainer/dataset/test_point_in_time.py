@@ -5,7 +5,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from leap.predictor.features.batch import columns
+from leap.predictor.features.batch import JobBatch
 from leap.predictor.features.history import KINDS, Statistics
 from leap.predictor.history.welford import EMPTY, update
 from leap.retrainer.dataset.feature_table import frame, log_target
@@ -67,7 +67,7 @@ def test_the_snapshot_of_a_day_is_what_the_next_day_sees() -> None:
     statistics = PointInTimeStatistics(rows, log_target(rows, "throughput"))
     midnight = MIDNIGHT + timedelta(days=4)
     later = [submission(job_name=f"job-{number}x", model_type="model-1", at=midnight) for number in range(8)]
-    jobs = columns(later)
+    jobs = JobBatch.from_events(later)
     snapshot = statistics.snapshot(int(midnight.timestamp() // DAY) - 1)
     found = snapshot.find(jobs, np.arange(8), ["fast"] * 8)
     for row, one in enumerate(later):

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from leap.predictor.features.batch import Floats, Rows, columns, strings
+from leap.predictor.features.batch import Floats, JobBatch, Rows, strings
 from leap.predictor.models.structured.model import rows_of
 from leap.retrainer.cli.backtest import backtest
 from leap.retrainer.dataset.feature_table import attempt_of, frame
@@ -72,7 +72,7 @@ def test_rows_of_the_feature_table_are_those_of_the_events() -> None:
     given = JobAllocated(attempt_id="a", hardware_type="fast", hosts=1, accelerators=8, allocated_at=MIDNIGHT)
     jobs = [(one.submitted, given, one.completed) for one in attempts]
     rows, y = rows_of_table(frame(map(attempt_of, jobs)))
-    events = columns([one.submitted for one in attempts])
+    events = JobBatch.from_events([one.submitted for one in attempts])
     expected = rows_of(events, np.arange(60), strings([one.completed.hardware_type for one in attempts]))
     expected_y = np.log([one.completed.measurements[THROUGHPUT] for one in attempts])
     np.testing.assert_array_equal(y, expected_y)

@@ -136,7 +136,7 @@ def test_where_the_new_model_loses_production_keeps_its_own_and_gets_new_history
     count = new.snapshot.statistics[:, 0].sum() - old.snapshot.statistics[:, 0].sum()
     assert count == 3 * len([one for one in attempts if one.completed.finished_at.date() == NIGHT])
     if isinstance(old.model, StructuredModel) and isinstance(new.model, StructuredModel):
-        latest = [model.structured.history.statistics[0][:, -1].max() for model in (old.model, new.model)]
+        latest = [model.structured.history.table.values[:, -1].max() for model in (old.model, new.model)]
         midnight = datetime.combine(NIGHT, time(), UTC).timestamp() / 86_400
         assert latest == [midnight - 1, midnight], "each took in the day that it was judged on"
     for _ in range(2):

@@ -24,7 +24,7 @@ def data() -> TrainingSet:
     made = build_training_set(
         rows, HardwareTable(CATALOG), PointInTimeStatistics(rows, log_target(rows, "throughput")), "throughput"
     )
-    served = history.features(made.pairs.found, made.pairs.jobs.submitted_at, Imputation(mean=3.0, deviation=9.0))
+    served = history.features(made.pairs.history, made.pairs.jobs.submitted_at, Imputation(mean=3.0, deviation=9.0))
     columns = pd.DataFrame(served.astype(np.float32).astype(float), columns=list(SERVED))
     return replace(made, table=made.table.drop(columns=list(SERVED)).join(columns))
 

@@ -193,8 +193,8 @@ def test_importance_exchanges_inputs_before_features_are_made(subject: Subject) 
     pairs = subject.held_out.pairs
     every = [name for names in CATEGORIES.values() for name in names]
     order = np.random.default_rng(0).permutation(len(pairs))
-    moved, still = (subject.artifact.matrix(exchange(pairs, names, order)) for names in (every, ()))
-    whole = subject.artifact.matrix(pairs)
+    moved, still = (subject.artifact.features(exchange(pairs, names, order)).matrix for names in (every, ()))
+    whole = subject.artifact.features(pairs).matrix
     np.testing.assert_array_equal(still, whole)
     # All but the time of submission has moved, on which only ages depend.
     ages = [name.endswith("age_days") for name in subject.artifact.manifest.features]
@@ -218,7 +218,7 @@ def test_a_structured_model_is_asked_for_what_it_rests_on(tmp_path: Path) -> Non
     published = artifacts.load(store.folder(THROUGHPUT, report.artifact)).model
     assert asked.held_out is not None and asked.artifact is not None
     pairs = asked.held_out.pairs
-    seen = published.predict(pairs, asked.artifact.matrix(pairs)).mean
+    seen = published.predict(pairs, asked.artifact.features(pairs).matrix).mean
     assert np.abs(seen - asked.held_out.y).mean() < np.abs(np.log(asked.rows["predicted"]) - asked.held_out.y).mean()
     assert {"hardware type", "num trainers"} <= {name for name, loss in by_feature(asked)[:4] if loss > 10}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from leap.predictor.features.batch import Floats, Rows
 from leap.predictor.history.hash_index import Keys
 from leap.predictor.models.structured import family_effects_estimator as process_fit
-from leap.predictor.models.structured.family_effects import FADING_DAYS, FamilyEffects, FamilyVarianceComponents
+from leap.predictor.models.structured.family_effects import FADING_DAYS, KEYS, FamilyEffects, FamilyVarianceComponents
 from leap.predictor.models.structured.family_effects_estimator import fit_variance_components, posterior
 
 VARIANCES = FamilyVarianceComponents(family=0.2, hardware=0.05, configuration=0.04, both=0.02, fading=0.03, noise=0.01)
@@ -43,7 +43,7 @@ def test_the_mean_is_that_of_a_dense_process(monkeypatch: pytest.MonkeyPatch) ->
     y = np.random.default_rng(1).normal(0, 0.4, 60)
     asked = {**attempts(40, families=5, seed=2), "day": np.full(40, 61.5)}
     expected = covariance(asked, rows) @ np.linalg.solve(covariance(rows, rows) + VARIANCES.noise * np.eye(60), y)
-    mean, variance, known = posterior(rows, y, VARIANCES).at(asked, Keys(asked))
+    mean, variance, known = posterior(rows, y, VARIANCES).at(asked["day"], Keys.from_rows(asked))
     np.testing.assert_allclose(mean, expected, atol=1e-6)
     unknown = ~np.isin(asked["family"], rows["family"])
     assert unknown.any()
@@ -57,17 +57,17 @@ def test_the_mean_is_that_of_a_dense_process(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_family_without_attempts_is_not_known_whatever_the_variances(variances: list[float]) -> None:
     rows, other = attempts(5, families=1), {**attempts(5, families=1), "family": np.array(["another"] * 5)}
     process = posterior(rows, np.full(5, 0.3), FamilyVarianceComponents(*variances))
-    assert process.at(rows, Keys(rows))[2].tolist() == [True] * 5
-    assert process.at(other, Keys(other))[2].tolist() == [False] * 5
+    assert process.at(rows["day"], Keys.from_rows(rows))[2].tolist() == [True] * 5
+    assert process.at(other["day"], Keys.from_rows(other))[2].tolist() == [False] * 5
 
 
 def test_repeats_of_one_day_are_their_median() -> None:
     rows = {"family": np.array(["f"] * 5), "hardware_type": np.array(["h"] * 5), "day": np.full(5, 3.0)}
     asked = {name: column[:1] for name, column in rows.items()}
     once, *_ = posterior({name: column[:1] for name, column in rows.items()}, np.array([0.3]), VARIANCES).at(
-        asked, Keys(asked)
+        asked["day"], Keys.from_rows(asked)
     )
-    five, *_ = posterior(rows, np.array([0.3, 0.3, 0.3, -5.0, 0.3]), VARIANCES).at(asked, Keys(asked))
+    five, *_ = posterior(rows, np.array([0.3, 0.3, 0.3, -5.0, 0.3]), VARIANCES).at(asked["day"], Keys.from_rows(asked))
     assert 0 < once[0] < five[0] < 0.3
 
 
@@ -75,9 +75,9 @@ def test_one_slow_run_does_not_bend_a_family() -> None:
     rows = {"family": np.array(["f"] * 12), "hardware_type": np.array(["h"] * 12), "day": np.arange(12.0)}
     y = np.full(12, 0.2)
     asked = {name: column[-1:] for name, column in rows.items()}
-    calm, *_ = posterior(rows, y, VARIANCES).at(asked, Keys(asked))
+    calm, *_ = posterior(rows, y, VARIANCES).at(asked["day"], Keys.from_rows(asked))
     y[-1] = -2.0
-    slow, *_ = posterior(rows, y, VARIANCES).at(asked, Keys(asked))
+    slow, *_ = posterior(rows, y, VARIANCES).at(asked["day"], Keys.from_rows(asked))
     assert abs(slow[0] - calm[0]) < 0.05
 
 
@@ -97,10 +97,10 @@ def test_too_few_attempts_teach_nothing() -> None:
 def test_a_missing_family_or_measurement_is_left_out() -> None:
     rows = {**attempts(4, families=1), "family": np.array(["", "f", "f", ""])}
     process = posterior(rows, np.array([1.0, np.nan, 0.5, 1.0]), VARIANCES)
-    assert len(process.hashes[0]) == 1
-    assert process.at(rows, Keys(rows))[0][[0, 3]].tolist() == [0.0, 0.0]
+    assert len(process.table) == len(KEYS), "one key of each kind"
+    assert process.at(rows["day"], Keys.from_rows(rows))[0][[0, 3]].tolist() == [0.0, 0.0]
     empty = posterior(rows, np.full(4, np.nan), VARIANCES)
-    assert empty.at(rows, Keys(rows))[0].tolist() == [0.0] * 4
+    assert empty.at(rows["day"], Keys.from_rows(rows))[0].tolist() == [0.0] * 4
 
 
 @given(st.integers(0, 2**31), st.integers(0, 30))
@@ -109,6 +109,7 @@ def test_arrays_give_the_process_back(seed: int, count: int) -> None:
     process = posterior(rows, np.random.default_rng(seed).normal(size=count), replace(VARIANCES, noise=0.5))
     again = FamilyEffects.from_arrays(process.arrays())
     asked = attempts(9, families=4, seed=seed + 1)
-    for found, expected in zip(again.at(asked, Keys(asked)), process.at(asked, Keys(asked)), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    keys = Keys.from_rows(asked)
+    for restored, expected in zip(again.at(asked["day"], keys), process.at(asked["day"], keys), strict=True):
+        np.testing.assert_array_equal(restored, expected)
     assert not any(array.dtype == object for array in process.arrays().values())

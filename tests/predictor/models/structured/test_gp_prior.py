@@ -5,12 +5,13 @@ import pytest
 
 from leap.predictor.features.batch import Floats
 from leap.predictor.models.structured.estimator import StructuredRecipe, fold_of
-from leap.predictor.models.structured.gp_prior import OUTSIDE
 from leap.predictor.models.structured.gp_prior_estimator import MOST_OF_A_MODEL, StructuredPrior, _sample
-from leap.predictor.models.structured.kernel import Inputs, Kernel
+from leap.predictor.models.structured.inputs import UNSEEN, Inputs, Queries
+from leap.predictor.models.structured.kernel import Kernel
 from leap.predictor.models.structured.kernel_terms import Term, kernel_of, terms
 from leap.predictor.models.structured.replicates import Replicates, aggregate_replicates, group_codes, grouped_median
 from tests.predictor.models.structured.prior_rows import SPEED, TABLE, attempts
+from tests.predictor.models.structured.slow_reference import covariance
 
 
 def test_posterior_equals_a_dense_gaussian_process() -> None:
@@ -32,7 +33,7 @@ def test_posterior_equals_a_dense_gaussian_process() -> None:
     expected = units.y.mean() + cross @ inverse @ (units.y - units.y.mean())
     variance = np.diag(covariance(asked, asked) - cross @ inverse @ cross.T)
     seen = asked.model >= 0
-    mean, found = prior_fixed.prior_.at(asked)
+    mean, found = prior_fixed.prior_.posterior(Queries.of(asked))
     # Landmarks end where they explain all but a millionth of the variance.
     np.testing.assert_allclose(mean, expected, atol=1e-4)
     np.testing.assert_allclose(found[seen], variance[seen], atol=1e-4)
@@ -55,7 +56,6 @@ def test_a_model_type_that_never_states_its_batch_is_as_the_window() -> None:
     prior = StructuredPrior(TABLE, steps=2).fit(rows, y).prior_
     np.testing.assert_allclose(prior.encoding.batch[[0, -1]], np.log(32.0))
     estimate = prior.predict(rows)
-    assert not estimate.outside[silent].any()
     assert np.median(np.abs(estimate.mean - y)[silent]) < 0.3
     nobody = StructuredPrior(TABLE, steps=2).fit({**rows, "batch_size": np.full(300, np.nan)}, y).prior_
     assert np.isfinite(nobody.predict(rows).mean).all()
@@ -80,7 +80,7 @@ def test_hundreds_of_model_types_and_a_number_that_nobody_states() -> None:
     prior = StructuredPrior(TABLE, ("sequence_length",), steps=5).fit(rows, y)
     seen = np.isin(asked["model_type"], rows["model_type"])
     estimate = prior.prior_.predict(asked)
-    np.testing.assert_array_equal(estimate.outside[:, OUTSIDE.index("model type")], ~seen)
+    np.testing.assert_array_equal(prior.encoding_.points(asked).model == UNSEEN, ~seen)
     assert np.isfinite(estimate.mean).all()
     assert np.median(np.abs(estimate.mean - truth)[seen]) < 0.3  # 1.5 lie between one kind of model and the next
 
@@ -138,7 +138,11 @@ def test_candidates_of_one_job_have_the_covariance_that_each_has_alone() -> None
     rows, y = attempts(150, models=1)
     prior = StructuredPrior(TABLE, steps=0, variances=np.full(len(terms(())) + 2, 0.1)).fit(rows, y)
     kernel, points = prior.prior_.kernel, prior.units_.points
-    candidates = Inputs(points.model[:4], np.arange(4) % len(TABLE.names), points.x[[5, 5, 5, 5]])
-    alone = np.vstack([kernel(candidates.take(slice(row, row + 1)), points) for row in range(4)])
-    np.testing.assert_allclose(kernel(candidates, points), alone, rtol=1e-12)
+    hardware = np.arange(4) % len(TABLE.names)
+    together = kernel.of_configuration(points.x[5], hardware, points)
+    candidates = Inputs(points.model[:4], hardware, points.x[[5, 5, 5, 5]])
+    landmarks = list(zip(points.hardware.tolist(), points.x, strict=True))
+    pairs = [[covariance(kernel, own, points.x[5], other, x) for other, x in landmarks] for own in hardware.tolist()]
+    np.testing.assert_allclose(together, pairs, rtol=1e-12)
+    np.testing.assert_allclose(kernel(candidates, points), pairs, rtol=1e-12)
     np.testing.assert_allclose(kernel.diagonal(points), np.diag(kernel(points, points)), rtol=1e-12)

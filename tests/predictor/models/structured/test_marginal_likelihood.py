@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from leap.predictor.features.batch import Floats
-from leap.predictor.models.structured.kernel import COLUMNS, Inputs
+from leap.predictor.models.structured.inputs import COLUMNS, Inputs
 from leap.predictor.models.structured.kernel_terms import Term, kernel_of
 from leap.predictor.models.structured.marginal_likelihood import _Likelihood, learn
-from leap.predictor.models.structured.replicates import Replicates
-from leap.predictor.models.structured.student_t_noise import student_t_reweight
+from leap.predictor.models.structured.replicates import Replicates, student_t_reweight
 
 TABLES: dict[str, Floats] = {
     "any": np.ones((4, 4)),

@@ -6,14 +6,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from leap.predictor.features.batch import Floats, Rows, columns, strings, take
+from leap.predictor.features.batch import Floats, JobBatch, Rows, strings, take
 from leap.predictor.history.hash_index import Keys
 from leap.predictor.models.structured.estimator import StructuredRecipe
 from leap.predictor.models.structured.exact_history import LEVELS, STATISTICS, ExactHistory
-from leap.predictor.models.structured.gating import FAMILY_HISTORY, Gate, gating_features, gating_weights
+from leap.predictor.models.structured.gating import Gate, gating_features, gating_weights
 from leap.predictor.models.structured.gating_estimator import PRIOR_GATE, OutOfSamplePredictions, fit_gate
-from leap.predictor.models.structured.gp_prior import OUTSIDE, SIMILAR_JOBS, SPECIFICATION_ONLY, Prior
-from leap.predictor.models.structured.kernel import BATCH
+from leap.predictor.models.structured.gp_prior import Prior
+from leap.predictor.models.structured.inputs import BATCH
 from leap.predictor.models.structured.model import Structured, rows_of
 from leap.retrainer.evaluation.median_chain import ChainOfMedians
 from tests.builders import MODEL, submission
@@ -34,8 +34,9 @@ def test_held_out_attempts_are_predicted(fitted: tuple[StructuredRecipe, Rows, F
     assert np.median(error) < 0.03
     inside = error <= 1.2816 * estimate.combined.deviation
     assert 0.6 < inside.mean() < 0.99
-    assert {*estimate.combined.basis} <= {SIMILAR_JOBS, FAMILY_HISTORY}
-    np.testing.assert_allclose(estimate.combined.weight.sum(axis=1), 1.0)
+    gate = recipe.gate_
+    weight = gating_weights(gating_features(estimate.prior, estimate.history), gate.intercept, gate.slope)
+    np.testing.assert_allclose(weight.sum(axis=1), 1.0)
 
 
 def test_hardware_that_never_ran_is_ranked_by_specification(fitted: tuple[StructuredRecipe, Rows, Floats]) -> None:
@@ -45,21 +46,17 @@ def test_hardware_that_never_ran_is_ranked_by_specification(fitted: tuple[Struct
     job["family"] = np.full(3, "")
     estimate = recipe.estimate(job)
     assert estimate.prior.mean[1] > estimate.prior.mean[0] + 0.7
-    np.testing.assert_array_equal(estimate.prior.outside[:, OUTSIDE.index("hardware type")], [False, True, True])
     assert estimate.prior.deviation[2] > estimate.prior.deviation[1] > estimate.prior.deviation[0]
 
 
-def test_unseen_names_and_numbers_are_flagged(fitted: tuple[StructuredRecipe, Rows, Floats]) -> None:
+def test_unseen_names_and_numbers_are_estimated(fitted: tuple[StructuredRecipe, Rows, Floats]) -> None:
     recipe, rows, _ = fitted
     job = dict(take(rows, np.zeros(3, dtype=np.intp)))
     job["model_type"] = np.array([rows["model_type"][0], "new model", rows["model_type"][0]])
     job["accelerators"] = np.array([8.0, 8.0, 4096.0])
     job["family"] = np.array(["", "", ""])
     estimate = recipe.estimate(job)
-    flags = dict(zip(OUTSIDE, estimate.prior.outside.T, strict=True))
-    np.testing.assert_array_equal(flags["model type"], [False, True, False])
-    assert flags["range"][2] and not flags["range"][0]
-    assert estimate.combined.basis[1] == SPECIFICATION_ONLY
+    assert estimate.prior.deviation[0] < min(estimate.prior.deviation[1:])
     assert np.isfinite(estimate.combined.mean).all() and (estimate.combined.deviation > 0).all()
 
 
@@ -76,7 +73,6 @@ def test_a_missing_batch_is_the_usual_one_of_the_model_type(fitted: tuple[Struct
     stated, unstated = prior.predict(asked), prior.predict(missing)
     usual = asked["batch_size"] == 32 * asked["accelerators"]
     assert (unstated.deviation[usual] > 1.2 * stated.deviation[usual]).all()
-    assert unstated.outside[:, OUTSIDE.index("range")].all() and not stated.outside.any()
 
 
 def test_arrays_of_before_batches_had_medians_take_a_missing_one_for_1(
@@ -102,7 +98,6 @@ def test_arrays_round_trip_without_pickle(fitted: tuple[StructuredRecipe, Rows, 
     np.testing.assert_allclose(theirs.prior.mean, ours.prior.mean, atol=1e-3)
     np.testing.assert_allclose(theirs.prior.deviation, ours.prior.deviation, rtol=1e-2)
     np.testing.assert_allclose(theirs.combined.mean, ours.combined.mean, atol=2e-3)
-    np.testing.assert_array_equal(theirs.prior.outside, ours.prior.outside)
 
 
 @pytest.mark.parametrize("count", [1, 2, 10])
@@ -135,19 +130,19 @@ def test_exact_history_is_the_latest_day_and_all_days() -> None:
     rows["configuration"] = rows["batch_size"]
     history = ExactHistory.of(rows, np.array([1.0, 2.0, 3.0, 5.0]))
     asked = {**take(rows, np.array([0, 0])), "day": np.full(2, 10.0), "configuration": np.array([64.0, 32.0])}
-    found = history.estimate(asked, Keys(asked))
+    found = history.estimate(asked["day"], Keys.from_rows(asked))
     np.testing.assert_allclose(found.mean[0, :2], [4.0, 2.5])
     np.testing.assert_allclose(found.count[0, :2], [2, 4])
     np.testing.assert_allclose(found.spread[0, :2], [1.0, 1.75])
     np.testing.assert_allclose(found.age[0, :2], [6.0, 6.0])
     assert np.isnan(found.mean[1, :2]).all() and found.mean[1, 2] == 4.0
-    assert history.statistics[0].shape == (1, len(STATISTICS))
+    assert history.table.values.shape == (len(LEVELS), len(STATISTICS))
 
 
 def test_a_row_without_a_family_has_no_family_history() -> None:
     rows, y = attempts(20)
     rows = {**rows, "family": np.full(20, "")}
-    found = ExactHistory.of(rows, y).estimate(rows, Keys(rows))
+    found = ExactHistory.of(rows, y).estimate(rows["day"], Keys.from_rows(rows))
     of_family = np.repeat([columns[0] == "family" for columns in LEVELS], 2)
     assert np.isnan(found.mean[:, of_family]).all() and np.isfinite(found.mean[:, ~of_family]).all()
 
@@ -160,12 +155,7 @@ def test_the_gate_learns_whom_to_trust(fitted: tuple[StructuredRecipe, Rows, Flo
     poor = good + rng.choice([-0.5, 0.5], size=good.shape)
     for mean, history_wins in ((good, True), (poor, False)):
         history = type(estimate.history)(mean, estimate.history.count, estimate.history.spread, estimate.history.age)
-        prior = type(estimate.prior)(
-            y + 0.1 * rng.standard_normal(len(y)),
-            estimate.prior.deviation,
-            estimate.prior.basis,
-            estimate.prior.outside,
-        )
+        prior = type(estimate.prior)(y + 0.1 * rng.standard_normal(len(y)), estimate.prior.deviation)
         gate = fit_gate(OutOfSamplePredictions(prior, history, y))
         weight = gating_weights(gating_features(prior, history), gate.intercept, gate.slope)
         assert (weight[:, 0].mean() < 0.5) == history_wins
@@ -189,7 +179,7 @@ def test_a_second_fit_starts_from_the_first() -> None:
 def test_neither_definition_nor_extra_is_an_input() -> None:
     job = submission()
     extra = msgspec.structs.replace(job, model=MODEL, config=msgspec.structs.replace(job.config, extra={"image": "x"}))
-    found = rows_of(columns([job, extra]), np.arange(2), strings(["basic"] * 2))
+    found = rows_of(JobBatch.from_events([job, extra]), np.arange(2), strings(["basic"] * 2))
     for first, second in found.values():
         np.testing.assert_equal(first, second)
 
