@@ -72,10 +72,11 @@ def test_a_model_larger_than_a_message_is_told(config: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "arguments"), [("onnx", (LIGHT / "light_vgg19.onnx",)), ("torch", ("--torch", "a:b"))]
+    ("missing", "remedy", "arguments"),
+    [("onnx", "'leap-launch[onnx]'", (LIGHT / "light_vgg19.onnx",)), ("torch", "torch", ("--torch", "a:b"))],
 )
 def test_what_is_not_installed_is_named(
-    missing: str, arguments: tuple[str | Path, ...], monkeypatch: pytest.MonkeyPatch
+    missing: str, remedy: str, arguments: tuple[str | Path, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("leap.predictor.describe.onnx")]:
         monkeypatch.delitem(sys.modules, name)
@@ -83,4 +84,4 @@ def test_what_is_not_installed_is_named(
     monkeypatch.setitem(sys.modules, missing, None)
     code, _, told = run(*arguments)
     assert code == 1
-    assert f"pip install {missing}" in told
+    assert f"pip install {remedy}" in told
