@@ -104,11 +104,11 @@ def _class(named: _Named, config: Any) -> Any:
     """Class of the model that the configuration names."""
     import transformers
 
-    [name, *_] = named.architectures or [""]
+    name = named.architectures[0] if named.architectures else None
     module = resolve_name(transformers.AutoModel._model_mapping[type(config)].__module__)
     known = [each for each in module.__all__ if not each.endswith("PreTrainedModel")]
-    if name not in known:
-        raise NotDescribed(f"architectures names {name!r}; write one of {', '.join(known)} in a copy")
+    if name is None or name not in known:
+        raise NotDescribed(f"the first of architectures is {name!r}; write one of {', '.join(known)} in a copy")
     return getattr(module, name)
 
 

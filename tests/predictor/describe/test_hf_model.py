@@ -123,7 +123,7 @@ def test_a_head_is_tied_as_the_file_says(
     [
         ({"model_type": "mambo"}, "model_type 'mambo' is not known to transformers 5.24.0"),
         ({"architectures": ["TinyForPoetry"]}, "'TinyForPoetry'; write one of TinyModel, TinyForCausalLM in a copy"),
-        ({"architectures": None}, "architectures names ''; write one of"),
+        ({"architectures": None}, "the first of architectures is None; write one of"),
         ({"architectures": ["TinyPreTrainedModel"]}, "write one of"),
         ({"hidden_size": -1}, "cannot be built: ValueError: hidden_size must be positive"),
         ({"text": '{"hidden_size": 1}'}, "missing required field `model_type`"),
