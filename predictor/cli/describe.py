@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from leap.predictor.cli.errors import fail
-from leap.predictor.describe import hf_config as config
+from leap.predictor.describe import hf_model
 from leap.predictor.describe.builder import NotDescribed
 from leap.predictor.features import architecture
 from leap.schemas.codec import MAX_MESSAGE_BYTES
@@ -25,7 +25,10 @@ def describe(
     ] = None,
     size: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=NUMBER", help="What the model leaves open: tokens, image_size, a named dimension."),
+        typer.Option(
+            metavar="NAME=NUMBER",
+            help="What the model leaves open: tokens, image_size, samples, a named dimension.",
+        ),
     ] = None,
     summary: Annotated[bool, typer.Option(help="The values that Leap learns from, not the definition.")] = False,
 ) -> None:
@@ -60,7 +63,7 @@ def _described(model: Path | None, torch: str | None, sizes: dict[str, int]) -> 
     if not path.is_file():
         raise NotDescribed(f"{path}: no such file")
     if path.suffix != ".onnx":
-        return config.describe(path, sizes)
+        return hf_model.describe(path, sizes)
     try:
         from leap.predictor.describe import onnx_file
     except ModuleNotFoundError as error:

@@ -52,12 +52,19 @@ def trace(place: str) -> Trace:
     if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[0], torch.nn.Module):
         raise NotDescribed(f"{place}: returned {type(made).__name__}; expected (module, inputs of one sample)")
     module, inputs = made
+    return export(place, module, tuple(inputs), {})
+
+
+def export(place: str, module: Any, inputs: tuple[Any, ...], named_inputs: dict[str, Any]) -> Trace:
+    """What PyTorch says of a module on inputs of one sample; `place` is where it came from, for the error."""
+    import torch
+
     try:
         taken_apart = torch.export.default_decompositions()
         for name in WHOLE:
             taken_apart.pop(resolve_name(f"torch:ops.aten.{name}"))
         with torch.no_grad():
-            program = torch.export.export(module.eval(), tuple(inputs)).run_decompositions(taken_apart)
+            program = torch.export.export(module.eval(), inputs, named_inputs).run_decompositions(taken_apart)
     except Exception as error:  # whatever the module raises, or PyTorch when it cannot follow it
         raise NotDescribed(f"{place}: cannot be traced: {type(error).__name__}: {str(error)[:500]}") from None
     return _plain(module, program)

@@ -11,11 +11,12 @@ from leap.schemas.launch import ModelDefinition, Operator
 
 #: Operator of the traced graph to its kind; others keep their name.
 KINDS = {
-    "mm": "matmul", "addmm": "matmul", "bmm": "matmul", "baddbmm": "matmul", "convolution": "conv",
-    "scaled_dot_product_attention": "attention", "native_layer_norm": "norm", "native_group_norm": "norm",
-    "_native_batch_norm_legit_no_training": "norm", "_native_batch_norm_legit": "norm", "rms_norm": "norm",
-    "_softmax": "softmax", "max_pool2d_with_indices": "maxpool", "max_pool3d_with_indices": "maxpool",
-    "avg_pool1d": "averagepool", "avg_pool2d": "averagepool", "avg_pool3d": "averagepool", "embedding": "embedding",
+    "mm": "matmul", "addmm": "matmul", "bmm": "matmul", "baddbmm": "matmul", "_grouped_mm": "matmul",
+    "grouped_mm_fallback": "matmul", "convolution": "conv", "scaled_dot_product_attention": "attention",
+    "native_layer_norm": "norm", "native_group_norm": "norm", "_native_batch_norm_legit_no_training": "norm",
+    "_native_batch_norm_legit": "norm", "rms_norm": "norm", "_softmax": "softmax",
+    "max_pool2d_with_indices": "maxpool", "max_pool3d_with_indices": "maxpool", "avg_pool1d": "averagepool",
+    "avg_pool2d": "averagepool", "avg_pool3d": "averagepool", "embedding": "embedding",
     "_embedding_bag": "embedding_bag", "_embedding_bag_forward_only": "embedding_bag",
 }  # fmt: skip
 #: What only moves values.
@@ -28,6 +29,8 @@ MOVES = frozenset({
 })  # fmt: skip
 #: Layers whose weights are used anew at every step of a sequence.
 RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
+#: Products in which each row has the weights of one expert, by the row's place.
+GROUPED = frozenset({"_grouped_mm", "grouped_mm_fallback"})
 PRECISIONS = {"float64": "fp64", "float16": "fp16", "bfloat16": "bf16"}
 
 
@@ -172,6 +175,9 @@ def _flops(node: Node, read: Sequence[Tensor]) -> float:
     if node.operator in RECURRENT:
         sequence, _, weights = node.arguments[:3]
         return float(2 * math.prod(sequence[:-1]) * sum(math.prod(shape) for shape in weights if len(shape) == 2))
+    if node.operator in GROUPED:
+        rows, weights = node.arguments[:2]
+        return float(2 * math.prod(rows) * weights[-1])
     if kind == "embedding_bag":
         return _rows_read(node)
     if kind == "norm":

@@ -3,7 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+__version__: str
+CONFIG_MAPPING: Any
+
 class AutoModel:
+    _model_mapping: Any
+
     @staticmethod
     def from_pretrained(path: Path, local_files_only: bool) -> Any: ...
 

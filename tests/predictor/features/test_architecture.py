@@ -7,8 +7,6 @@ import onnx
 import pytest
 
 from leap.predictor.describe import onnx_flops, torch_trace
-from leap.predictor.describe.builder import Graph
-from leap.predictor.describe.hf_config import FAMILIES
 from leap.predictor.features.architecture import CLASSES, OTHER, operator_class, summary
 from leap.schemas.launch import ModelDefinition, Operator
 
@@ -35,14 +33,6 @@ def test_norms_and_products_have_the_class_of_their_formula() -> None:
 
 def test_kinds_of_traced_modules_have_a_class() -> None:
     assert OTHER not in {operator_class(kind) for kind in torch_trace.KINDS.values()}
-
-
-@pytest.mark.parametrize("name", sorted(FAMILIES))
-def test_kinds_of_configurations_have_a_class(name: str) -> None:
-    family = FAMILIES[name]()
-    graph = Graph(name, "fp32")
-    family.build(graph, family.HEADS[0], 2, family.size.usual)
-    assert OTHER not in {operator_class(operator.kind) for operator in graph.definition().operators}
 
 
 @pytest.mark.parametrize(
