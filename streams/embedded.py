@@ -32,6 +32,8 @@ import redis
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from leap.schemas.errors import LeapError
+
 READY_S = 20.0
 STOP_S = 5.0
 TANSU_STOP_S = 0.5  # it would wait for its clients, and has no state to save
@@ -56,7 +58,7 @@ exit "$status"
 """
 
 
-class ServiceError(RuntimeError):
+class ServiceError(LeapError, RuntimeError):
     """A child process did not start; the message ends with the last lines of its log."""
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from leap import cli
+from leap import commands
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = frozenset().union(*cli.PACKAGES.values())
+EXTRAS = frozenset().union(*commands.PACKAGES.values())
 
 #: As if packages were not there: what they raise when they are not.
 WITHOUT = """
@@ -50,7 +50,7 @@ def run(arguments: str, absent: frozenset[str] = EXTRAS, artifacts: str = "") ->
         ("switch set dlrm off", "redis", "streams"),
         ("services --kafka-port 1", "redis", "streams,embedded"),
         ("worker ranking", "structlog", "streams"),  # only what it does cannot
-        ("letters", "structlog", "streams"),
+        ("dead-letters list", "confluent_kafka", "streams"),
         ("doctor", "confluent_kafka", "streams"),
         ("replay --from 2026-01-01 --to 2026-01-02", "confluent_kafka", "retrainer"),
         ("ablate --list", "sklearn", "retrainer"),
@@ -78,7 +78,7 @@ def test_every_package_of_an_extra_is_known() -> None:
     for name, distributions in packages_distributions().items():
         for distribution in distributions:
             imported.setdefault(distribution.lower().replace("_", "-"), set()).add(name)
-    for extra, packages in cli.PACKAGES.items():
+    for extra, packages in commands.PACKAGES.items():
         names = {re.split(r"[>\[]", each)[0] for each in extras[extra]} - {"rich", "leap-launch"}
         assert all(packages & imported[name] for name in names), extra
-    assert set(cli.PACKAGES) == set(extras)
+    assert set(commands.PACKAGES) == set(extras)

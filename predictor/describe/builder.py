@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from leap.schemas.errors import LeapError
 from leap.schemas.launch import MAX_EDGES, MAX_OPERATORS, ModelDefinition, Operator
 
 #: Name of a precision to the bytes of one value.
@@ -13,7 +14,7 @@ BYTES = {"fp64": 8, "fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
 NORM_FLOPS = 5
 
 
-class NotDescribed(ValueError):
+class NotDescribed(LeapError, ValueError):
     """A model that cannot be described; the text says what was wrong, where, and what to do."""
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from confluent_kafka.admin import AdminClient
 
+from leap.schemas.errors import LeapError
 from leap.schemas.topics import Topic, load_topics
 from leap.streams.kafka.clients import admin_config
 from leap.streams.runtime.acl import ROLES
@@ -19,7 +20,7 @@ QUIET = {"log_level": "0"}  # findings report the errors that a client would log
 AS_OPERATOR = "run leap doctor as an operator (docs/security.md)"
 
 
-class CheckFailed(Exception):
+class CheckFailed(LeapError):
     """A check failed; the text says what is wrong.
 
     Attributes

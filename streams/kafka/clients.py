@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from leap.schemas.errors import BrokerError
 from leap.streams.runtime import metrics
 from leap.streams.runtime.liveness import Partition
 from leap.streams.runtime.settings import Settings
@@ -140,7 +141,7 @@ def is_fatal(error: KafkaError) -> bool:
     return error.fatal() or error.code() == KafkaError._FATAL
 
 
-class DeliveryError(RuntimeError):
+class DeliveryError(BrokerError):
     """Events were rejected by the broker, or not acknowledged in time.
 
     Attributes
