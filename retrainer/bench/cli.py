@@ -248,7 +248,7 @@ def _services() -> "Iterator[Settings]":
     from leap.streams.runtime.logs import configure
 
     configure(logging.WARNING)  # on standard error: standard output is for the figures
-    settings = read_settings({})
+    settings = read_settings()
     if "LEAP_KAFKA_BOOTSTRAP_SERVERS" in os.environ:
         yield settings
         return

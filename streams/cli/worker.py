@@ -31,7 +31,7 @@ def _run(role: str, make: "Callable[[Settings], BatchLoop]") -> None:
     from leap.streams.redis_store.client import client_of
     from leap.streams.runtime.logs import configure
 
-    settings = read_settings({})
+    settings = read_settings()
     configure(settings.log_level)
     client_of(settings.redis_url)  # or whoever can do without the store would wait for it for ever
     _assert_topics(settings, role)
@@ -88,7 +88,7 @@ def monitor() -> None:
     from leap.streams.monitor.app import run_monitor
     from leap.streams.runtime.logs import configure
 
-    settings = read_settings({})
+    settings = read_settings()
     configure(settings.log_level)
     _assert_topics(settings, "monitor")
     run_monitor(settings)
