@@ -36,7 +36,7 @@ def run(arguments: str, absent: frozenset[str] = EXTRAS, artifacts: str = "") ->
         cwd=ROOT,
         env={"LEAP_ARTIFACTS": artifacts} if artifacts else {},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=100,
         check=False,
     )
@@ -73,7 +73,7 @@ def test_what_no_extra_brings_stays_a_traceback() -> None:
 
 
 def test_every_package_of_an_extra_is_known() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     imported: dict[str, set[str]] = {}
     for name, distributions in packages_distributions().items():
         for distribution in distributions:

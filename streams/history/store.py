@@ -20,7 +20,7 @@ from leap.streams.redis_store.offset_fence import check_fences
 #: Attempt ids kept per statistic to detect a producer's duplicates; 3 kB when full.
 WINDOW = 256
 
-SCRIPT = resources.files("leap.streams.history").joinpath("apply.lua").read_text()
+SCRIPT = resources.files("leap.streams.history").joinpath("apply.lua").read_text(encoding="utf-8")
 _decode_json = msgspec.json.Decoder(tuple[str, ...]).decode
 
 

@@ -195,7 +195,7 @@ def _read_files(given: Mapping[str, str]) -> dict[str, str]:
         if name.removesuffix("_FILE") in given:
             raise SettingsError(f"{name} and {name.removesuffix('_FILE')} are both set; unset one")
         try:
-            values[name.removesuffix("_FILE")] = Path(text).read_text().strip()
+            values[name.removesuffix("_FILE")] = Path(text).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"{name}: {error}") from error
     return values
