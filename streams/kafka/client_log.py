@@ -37,6 +37,6 @@ class Repeats(logging.Filter):
         return not repeated
 
 
-client_log = logging.getLogger("leap.streams.kafka.client")
+client_log = logging.getLogger(__name__)
 client_log.addFilter(Repeats())
 client_log.addHandler(logging.NullHandler())  # or Python would print errors where no logging is set up
