@@ -53,7 +53,7 @@ def run(arguments: str, absent: frozenset[str] = EXTRAS, artifacts: str = "") ->
         ("dead-letters list", "confluent_kafka", "streams"),
         ("doctor", "confluent_kafka", "streams"),
         ("replay --from 2026-01-01 --to 2026-01-02", "confluent_kafka", "retrainer"),
-        ("ablate --list", "sklearn", "retrainer"),
+        ("ablate --list", "pandas", "retrainer"),
     ],
 )
 def test_a_command_says_which_extra_it_needs(arguments: str, missing: str, extra: str) -> None:
