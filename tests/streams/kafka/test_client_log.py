@@ -66,5 +66,5 @@ def test_a_command_prints_a_sentence_and_no_lines_of_the_client(
     monkeypatch.setattr(topic_admin, "TIMEOUT_S", 1.0)
     done = invoke("topics", "check", env=nowhere.to_environment())
     assert done.exit_code == 1
-    assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("the broker does not answer: ")
+    assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("broker unavailable: ")
     assert capfd.readouterr().err == ""
