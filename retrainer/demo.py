@@ -120,7 +120,7 @@ class Demo:
             with ExitStack() as workers:
                 for name in ("history", "joiner"):
                     workers.enter_context(self._worker(name, settings))
-                with self._step(f"{len(past):,} events of {HISTORY_DAYS} days sent and worked off"):
+                with self._step(f"{len(past):,} events of {HISTORY_DAYS} days sent and processed"):
                     self._send(settings, past)
                     self._wait_for(settings, past)
                 report = self._night(settings)

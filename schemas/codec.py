@@ -6,6 +6,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 from msgspec import Struct
 
+from leap.schemas.errors import LeapError
 from leap.schemas.events import Event
 
 MAX_MESSAGE_BYTES = 1_048_576
@@ -18,7 +19,7 @@ E = TypeVar("E", bound=Event)
 _encoder = msgspec.json.Encoder()
 
 
-class Rejected(ValueError):
+class Rejected(LeapError, ValueError):
     """An invalid message; the text says what is wrong and where."""
 
 

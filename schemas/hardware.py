@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import msgspec
 
+from leap.schemas.errors import LeapError
 from leap.schemas.safe_yaml import YamlError, read_yaml
 
 MAX_BYTES = 1 << 20
@@ -51,7 +52,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 }
 
 
-class CatalogError(ValueError):
+class CatalogError(LeapError, ValueError):
     """The catalog cannot be used; the message names the file, the entry, the field and the remedy."""
 
 

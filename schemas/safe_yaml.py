@@ -5,11 +5,13 @@ from typing import Any
 
 import yaml
 
+from leap.schemas.errors import LeapError
+
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
 
 
-class YamlError(ValueError):
+class YamlError(LeapError, ValueError):
     """Invalid YAML; the message says what is wrong, and where."""
 
 

@@ -27,10 +27,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import redis
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+
+from leap.schemas.errors import LeapError
+from leap.streams.kafka.client_log import client_log
 
 READY_S = 20.0
 STOP_S = 5.0
@@ -56,7 +60,7 @@ exit "$status"
 """
 
 
-class ServiceError(RuntimeError):
+class ServiceError(LeapError, RuntimeError):
     """A child process did not start; the message ends with the last lines of its log."""
 
 
@@ -203,11 +207,12 @@ def free_port() -> int:
 def broker_ready(bootstrap_servers: str) -> bool:
     """Whether a broker answers."""
     host, port = bootstrap_servers.split(":")
-    with socket.socket() as probe:  # librdkafka would log each refused connection
+    with socket.socket() as probe:  # a client would try again by itself, for the whole timeout
         if probe.connect_ex((host, int(port))):
             return False
+    config: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "logger": client_log}
     try:
-        return bool(AdminClient({"bootstrap.servers": bootstrap_servers}).list_topics(timeout=2).brokers)
+        return bool(AdminClient(config).list_topics(timeout=2).brokers)
     except KafkaException:
         return False
 

@@ -9,4 +9,4 @@ from leap import cli
 
 def invoke(*arguments: str, env: Mapping[str, str] | None = None) -> Result:
     """Run ``leap`` in this process."""
-    return CliRunner().invoke(cli.whole(), arguments, env=env)
+    return CliRunner().invoke(cli.app, arguments, env=env)

@@ -46,7 +46,7 @@ WRONG = [
     ("topics check", {"LEAP_KAFKA_FOO_BAR": "x"}, 'No such configuration property: "foo.bar"; LEAP_KAFKA_BOOTSTRAP'),
     ("topics ensure", {"LEAP_KAFKA_FOO_BAR": "x"}, "LEAP_KAFKA_<PROPERTY>"),
     ("worker history", {"LEAP_KAFKA_FOO_BAR": "x"}, "LEAP_KAFKA_<PROPERTY>"),
-    ("letters", {"LEAP_KAFKA_FOO_BAR": "x"}, "LEAP_KAFKA_<PROPERTY>"),
+    ("dead-letters list", {"LEAP_KAFKA_FOO_BAR": "x"}, "LEAP_KAFKA_<PROPERTY>"),
     ("worker history", {"LEAP_METRICS_PORT": "99999"}, "LEAP_METRICS_PORT: 99999 is not a port"),
     ("retrain --offline --backend foo", {}, "Invalid backend: foo"),
     ("retrain --offline", {"LEAP_PARTITIONS": "/proc/x"}, "/proc/x: No such file or directory; LEAP_PARTITIONS"),

@@ -38,7 +38,8 @@ EXCEPTIONS = {
 #: Packages and modules of a layer, from the ground up: one imports only from rows before its own.
 INNER = {
     "schemas": (
-        {"base", "distribution", "launch", "safe_yaml"},
+        {"base", "distribution", "errors", "launch"},
+        {"safe_yaml"},
         {"hardware", "preference_candidates"},
         {"events"},
         {"backfill", "codec", "topics"},
@@ -53,9 +54,9 @@ INNER = {
         {"cli"},
     ),
     "streams": (
-        {"embedded", "runtime", "simulator"},
+        {"runtime", "simulator"},
         {"kafka"},
-        {"consumer", "launcher", "redis_store"},
+        {"consumer", "embedded", "launcher", "redis_store"},
         {"doctor", "history", "joining", "ranking"},
         {"backfill", "bench", "monitor"},
         {"cli"},

@@ -10,7 +10,7 @@ import pytest
 from leap.streams.runtime.settings import VARIABLES
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
-COMMANDS = sorted(set(re.findall(r"(?m)^\| `leap ([a-z]+)", README)))
+COMMANDS = sorted(set(re.findall(r"(?m)^\| `leap ([a-z-]+)", README)))
 
 
 def test_the_table_of_variables_is_that_of_the_code() -> None:

@@ -12,6 +12,7 @@ from msgspec import Meta
 from leap.predictor.features.history import Imputation
 from leap.predictor.features.target_encoding import TargetEncoder
 from leap.predictor.models.conformal import Interval
+from leap.schemas.errors import LeapError
 
 #: Raise it when a loader of the version before could misread an artifact. Procedure: add the new form, keep
 #: the loader of the old one for a retention period, keep an artifact of the old one in the tests, then drop.
@@ -25,7 +26,7 @@ MAX_TOTAL_BYTES = 2 * 2**30
 FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,63}\.(json|onnx|npy)")
 
 
-class ArtifactError(ValueError):
+class ArtifactError(LeapError, ValueError):
     """An artifact that must not be served; the text says which file and what to do."""
 
 

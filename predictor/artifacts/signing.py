@@ -16,6 +16,7 @@ from leap.predictor.artifacts.manifest import FILE as MANIFEST
 from leap.predictor.artifacts.manifest import MAX_MANIFEST_BYTES, ArtifactError, decode
 from leap.predictor.storage.bounded import bounded_read
 from leap.schemas.distribution import install_command
+from leap.schemas.errors import LeapError
 
 FILE = "signatures.json"
 MAX_SIGNATURES_BYTES = 16 * 1024
@@ -28,7 +29,7 @@ Signatures = Annotated[dict[str, bytes], Meta(max_length=MAX_KEYS)]
 """Fingerprint of a public key (SHA-256 of its 32 bytes, hexadecimal) to a signature of 64 bytes, in base64."""
 
 
-class KeyFileError(ValueError):
+class KeyFileError(LeapError, ValueError):
     """A file that is not the key that it should be; the text names it and says what to do."""
 
 

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from leap.predictor.artifacts.manifest import ArtifactError
 from leap.predictor.artifacts.signing import SigningKey
+from leap.schemas.errors import LeapError
 
 POINTER = "production.json"
 #: What a version may be called: one name of a folder, never one that leads out of its own.
@@ -39,7 +40,7 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True):
     pinned: bool = False
 
 
-class PointerMoved(RuntimeError):
+class PointerMoved(LeapError, RuntimeError):
     """Somebody else moved the pointer first; read it again and decide anew."""
 
 

@@ -30,9 +30,17 @@ def describe(
             help="What the model leaves open: tokens, image_size, samples, a named dimension.",
         ),
     ] = None,
-    summary: Annotated[bool, typer.Option(help="The values that Leap learns from, not the definition.")] = False,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="Print the values that Leap learns from, not the definition.")
+    ] = False,
 ) -> None:
-    """Print a model's definition, the `model` of a JobSubmitted, as JSON."""
+    """Print a model's definition, the `model` of a JobSubmitted, as JSON.
+
+    Examples:
+      leap describe resnet50.onnx
+      leap describe bert/config.json --size tokens=512
+      leap describe --torch training.model:make
+    """
     if (model is None) == (torch is None):
         raise fail("name a model's file, or its factory with --torch")
     try:

@@ -1,6 +1,7 @@
 """What a command says when something is wrong: one sentence on standard error without a password, and status 1."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,26 +9,18 @@ from pathlib import Path
 import typer
 
 from leap.predictor.storage.urls import redact_url
+from leap.schemas.errors import BrokerError, LeapError
 
 BROKER = "{}; LEAP_KAFKA_BOOTSTRAP_SERVERS says where the broker is, and LEAP_KAFKA_<PROPERTY> how it is asked"
 STORE = "the store does not answer as it should: {}; LEAP_REDIS_URL says where it is"
 BUCKET = "{}; LEAP_ARTIFACTS and LEAP_PARTITIONS say where files are; the client of S3 reads keys from AWS_*"
-#: Name of a class of errors whose cause is outside of Leap, to how it is told. By name: its package may be missing.
-SENTENCES = {
-    "TopicError": BROKER,
-    "DeliveryError": BROKER,
-    "KafkaException": BROKER,
-    "RedisError": STORE,
-    "RedisClusterException": STORE,  # of a Cluster that is away: no RedisError
-    "BotoCoreError": BUCKET,
-    "ArtifactError": "{}",
-    "CatalogError": "{}",
-    "KeyFileError": "{}",
-    "PlaceError": "{}",
-    "PointerMoved": "{}",
-    "SettingsError": "{}",
-    "OSError": "{}",
-}
+#: Clients' own errors: module, class, and how each is told. Who has not imported the module cannot have met the class.
+CLIENTS = (
+    ("confluent_kafka", "KafkaException", BROKER),
+    ("redis.exceptions", "RedisError", STORE),
+    ("redis.exceptions", "RedisClusterException", STORE),  # of a cluster that is away: no RedisError
+    ("botocore.exceptions", "BotoCoreError", BUCKET),
+)
 
 
 def fail(message: str) -> typer.Exit:
@@ -44,10 +37,20 @@ def error_boundary() -> Iterator[None]:
     except BrokenPipeError:  # whoever reads has enough
         raise
     except Exception as error:
-        found = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in SENTENCES), None)
-        if found is None:
+        sentence = _sentence(error)
+        if sentence is None:
             raise
-        raise fail(SENTENCES[found].format(in_words(error))) from error
+        raise fail(sentence.format(in_words(error))) from error
+
+
+def _sentence(error: Exception) -> str | None:
+    """How an error is told; None of one that is a mistake in Leap."""
+    for module, name, sentence in CLIENTS:
+        if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
+            return sentence
+    if isinstance(error, BrokerError):
+        return BROKER
+    return "{}" if isinstance(error, LeapError | OSError) else None
 
 
 def in_words(error: Exception) -> str:
@@ -71,5 +74,5 @@ def writable(path: Path | None) -> Path | None:
         if path.is_dir():
             raise fail(f"{path} is a folder; name a file in it")
         if not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise fail(f"{path} cannot be written: {folder} is no folder in which you may; make it, or name another")
+            raise fail(f"{path} cannot be written: {folder} is not a writable directory; make it, or name another")
     return path

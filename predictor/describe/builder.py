@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+from leap.schemas.errors import LeapError
 from leap.schemas.launch import MAX_EDGES, MAX_OPERATORS, ModelDefinition, Operator
 
 #: Operations of a norm a value.
 NORM_FLOPS = 5
 
 
-class NotDescribed(ValueError):
+class NotDescribed(LeapError, ValueError):
     """A model that cannot be described; the text says what was wrong, where, and what to do."""
 
 

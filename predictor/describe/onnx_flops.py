@@ -7,11 +7,12 @@ from typing import NamedTuple
 from onnx import NodeProto, helper
 
 from leap.predictor.describe.builder import NORM_FLOPS
+from leap.schemas.errors import LeapError
 
 Shape = tuple[int, ...]
 
 
-class Unknown(ValueError):
+class Unknown(LeapError, ValueError):
     """A number of operations that the shapes do not tell."""
 
 

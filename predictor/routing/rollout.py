@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from leap.schemas.errors import SettingsError
 from leap.schemas.events import Objective
 
 Mode = Literal["off", "on", "shadow"]
@@ -60,7 +61,7 @@ def premium_efficiency(environ: Mapping[str, str]) -> float:
 
     Raises
     ------
-    ValueError
+    SettingsError
         If it is not a number from 0 to 100.
     """
     text = environ.get(PREMIUM_EFFICIENCY, "1.0")
@@ -69,7 +70,7 @@ def premium_efficiency(environ: Mapping[str, str]) -> float:
     except ValueError:
         share = -1.0
     if not 0.0 <= share <= 100.0:
-        raise ValueError(f"{PREMIUM_EFFICIENCY}: {text!r} is not a number from 0 to 100")
+        raise SettingsError(f"{PREMIUM_EFFICIENCY}: {text!r} is not a number from 0 to 100")
     return share
 
 

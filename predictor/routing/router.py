@@ -66,7 +66,7 @@ class Router:
 
     Raises
     ------
-    ValueError
+    SettingsError
         If LEAP_PREMIUM_EFFICIENCY is needed and is no share.
     """
 

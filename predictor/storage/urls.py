@@ -3,13 +3,13 @@
 import re
 from typing import Any
 
-import fsspec
+from leap.schemas.errors import LeapError
 
 #: A bucket has no user part; whoever writes keys there would read them in the client library's errors.
 KEYS_IN_URL = re.compile(r"\b(s3a?|gs|gcs)://[^/@]*(:.*)?@")
 
 
-class StorageUrlError(ValueError):
+class StorageUrlError(LeapError, ValueError):
     """A URL that cannot be used; the message names it without what may be a password."""
 
 
@@ -27,11 +27,13 @@ def open_filesystem(url: str) -> tuple[Any, str]:
 
     Raises
     ------
-    PlaceError
+    StorageUrlError
         If it is malformed or nobody answers there.
     ImportError
         If a package is missing; the message names it.
     """
+    import fsspec  # which whoever has local files need not wait for
+
     shown = redact_url(url)
     if KEYS_IN_URL.search(url):
         raise StorageUrlError(f"{shown}: a bucket's URL has no keys in it; give them as its client reads them, for S3 "

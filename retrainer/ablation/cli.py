@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from leap.predictor.cli.errors import fail
+from leap.predictor.cli.options import Json
 
 if TYPE_CHECKING:
     from leap.retrainer.ablation.problem import Source
@@ -20,7 +21,7 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 def ablate(
     listed: Annotated[bool, typer.Option("--list", help="Name the families and what each needs at serving.")] = False,
-    families: Annotated[str, typer.Option(help="Names, by commas; all by default.")] = "",
+    families: Annotated[str, typer.Option(help="Names, comma-separated; all by default.")] = "",
     source: Annotated[str, typer.Option(help="The simulated fleet, or a table of past jobs.")] = FLEET,
     mapping: Annotated[str, typer.Option(help="Of a table: mapping file (YAML), or mlperf, sia.")] = "",
     days: Annotated[int, typer.Option(min=2, help="Of the fleet: days to learn from; the next is held out.")] = 30,
@@ -33,14 +34,22 @@ def ablate(
         list[str] | None,
         typer.Option(help="Also take this away: scale, architecture, hardware, history, names; or hardware_type=X."),
     ] = None,
-    importance: Annotated[bool, typer.Option(help="Also what is lost when attempts exchange inputs.")] = False,
+    importance: Annotated[
+        bool, typer.Option("--importance", help="Also the drop in accuracy when each feature is shuffled.")
+    ] = False,
     options: Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE for families that take it.")] = None,
     folder: Annotated[Path, typer.Option(help="Results; a run that stopped goes on from there.")] = Path(
         ".leap/ablation"
     ),
-    as_json: Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Compare families of models, each fitted in a process of its own, one after the other."""
+    """Compare families of models, each fitted in a process of its own, one after the other.
+
+    Examples:
+      leap ablate --list
+      leap ablate --families structured,lightgbm --days 10
+      leap ablate --source jobs.csv --mapping jobs.yaml
+    """
     from leap.retrainer.ablation.problem import FleetSource, TableSource
     from leap.retrainer.ablation.results_table import as_figure
     from leap.retrainer.ablation.run import RESULTS, measure_all

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from leap.predictor.cli.options import Json
 from leap.retrainer.cli.retrain import known
 from leap.streams.cli.common import read_settings
 
@@ -32,14 +33,19 @@ class Recipe(StrEnum):
     paper = "paper"
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")]
-Recipes = Annotated[list[str] | None, typer.Option("--recipe", help="Recipe to train; those of a night by default.")]
+Recipes = Annotated[
+    list[str] | None, typer.Option("--recipe", help="Recipe to train; those of `leap retrain` by default.")
+]
 Model = Annotated[Recipe, typer.Option("--recipe", help="Model to serve; training it takes a minute or more.")]
 
 
 @app.command()
-def rank(recipe: Model = Recipe.boosted, as_json: AsJson = False) -> None:
-    """One job x 20 candidates in process, beside scikit-learn and beside one Redis read a candidate."""
+def rank(recipe: Model = Recipe.boosted, as_json: Json = False) -> None:
+    """One job x 20 candidates in process, beside scikit-learn and beside one Redis read a candidate.
+
+    Example:
+      leap bench rank --recipe structured
+    """
     from leap.retrainer.bench import launch as launch_bench
     from leap.streams.redis_store.client import connect
 
@@ -48,8 +54,12 @@ def rank(recipe: Model = Recipe.boosted, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def start(recipe: Model = Recipe.boosted, as_json: AsJson = False) -> None:
-    """A fresh process: import, load the artifact, first list."""
+def start(recipe: Model = Recipe.boosted, as_json: Json = False) -> None:
+    """A fresh process: import, load the artifact, first list.
+
+    Example:
+      leap bench start
+    """
     from leap.retrainer.bench import launch as launch_bench
 
     with _trained(recipe) as trained, _folder() as folder:
@@ -60,9 +70,13 @@ def start(recipe: Model = Recipe.boosted, as_json: AsJson = False) -> None:
 def soak(
     launches: Annotated[int, typer.Option(min=100, help="24 h at ten times the published rate by default.")] = 250_000,
     recipe: Model = Recipe.boosted,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """A day of launches, compressed: memory and open files before and after."""
+    """A day of launches, compressed: memory and open files before and after.
+
+    Example:
+      leap bench soak --launches 10000
+    """
     from leap.retrainer.bench import launch as launch_bench
 
     with _trained(recipe) as trained:
@@ -73,9 +87,13 @@ def soak(
 def worker(
     seconds: Annotated[float, typer.Option(min=1, help="Time at 100 submissions a second.")] = 20.0,
     recipe: Model = Recipe.boosted,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """The ranking worker through Kafka: latency at 100 a second, then throughput."""
+    """The ranking worker through Kafka: latency at 100 a second, then throughput.
+
+    Example:
+      leap bench worker --seconds 10
+    """
     from leap.streams.bench import ranking as ranking_bench
 
     with _trained(recipe) as trained, _services() as settings, _folder() as folder:
@@ -88,9 +106,13 @@ def worker(
 def history(
     completions: Annotated[int, typer.Option(min=10_000, help="Sent in each round.")] = 200_000,
     rounds: Annotated[int, typer.Option(min=1, help="Medians are taken over the rounds.")] = 3,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """The history worker through Kafka, beside the store's script alone."""
+    """The history worker through Kafka, beside the store's script alone.
+
+    Example:
+      leap bench history --rounds 1
+    """
     from leap.streams.bench import history as history_bench
 
     with _services() as settings:
@@ -101,9 +123,13 @@ def history(
 def replay(
     submissions: Annotated[int, typer.Option(min=1000, help="A day of the published fleet by default.")] = 25_000,
     recipe: Model = Recipe.boosted,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """A day of submissions through Kafka again: reading, and reading with ranking."""
+    """A day of submissions through Kafka again: reading, and reading with ranking.
+
+    Example:
+      leap bench replay --recipe boosted
+    """
     from leap.retrainer.bench import replay as replay_bench
 
     with _trained(recipe) as trained, _services() as settings:
@@ -116,10 +142,14 @@ def night(
         int, typer.Option(min=3000, help="Attempts in the window; the published fleet by default.")
     ] = 750_000,
     recipe: Recipes = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Fits side by side.")] = 1,
-    as_json: AsJson = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Parallel fits.")] = 1,
+    as_json: Json = False,
 ) -> None:
-    """One night over 30 days of the simulated fleet, with 250,000 families in the store and a writer that goes on."""
+    """One training run over 30 days of the simulated fleet, with 250,000 families in the store and a busy writer.
+
+    Example:
+      leap bench night --rows 10000
+    """
     from leap.retrainer.bench import night as night_bench
     from leap.retrainer.night.plan import DEFAULT_RECIPES
 
@@ -129,12 +159,16 @@ def night(
 
 @app.command()
 def nights(
-    count: Annotated[int, typer.Option(min=1, help="Nights, one after the other.")] = 30,
+    count: Annotated[int, typer.Option(min=1, help="Training runs, one after the other.")] = 30,
     attempts: Annotated[int, typer.Option(min=100, help="Attempts a day.")] = 1000,
     recipe: Recipes = None,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """Whole nights over the simulated fleet, as production would have run them: w20 of each."""
+    """Nightly training runs over the simulated fleet, as production would have run them: w20 of each.
+
+    Example:
+      leap bench nights --count 3
+    """
     from leap.retrainer.bench.night_series import walk
     from leap.retrainer.night.plan import DEFAULT_RECIPES
     from leap.streams.runtime.logs import configure
@@ -149,9 +183,13 @@ def nights(
 def sizes(
     families: Annotated[int, typer.Option(min=100, help="As many as an artifact keeps by default.")] = 250_000,
     recipe: Model = Recipe.boosted,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """Bytes of an event, a family, an attempt and an artifact: in Kafka, the store and partitions."""
+    """Bytes of an event, a family, an attempt and an artifact: in Kafka, the store and partitions.
+
+    Example:
+      leap bench sizes
+    """
     from leap.retrainer.bench import sizes as sizes_bench
 
     with _trained(recipe) as trained, _services() as settings, _folder() as folder:
@@ -162,9 +200,13 @@ def sizes(
 def saving(
     fleets: Annotated[int, typer.Option(min=1, help="Fleets to compare on.")] = 20,
     attempts_per_day: Annotated[int, typer.Option("--attempts-per-day", min=100, help="Size of each fleet.")] = 300,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """The estimated saving beside the true one, on simulated fleets."""
+    """The estimated saving beside the true one, on simulated fleets.
+
+    Example:
+      leap bench saving --fleets 3
+    """
     from leap.retrainer.bench import savings as saving_bench
     from leap.streams.runtime.logs import configure
 
@@ -176,9 +218,13 @@ def saving(
 def exploration(
     seeds: Annotated[int, typer.Option(min=1, help="Fleets to take the mean of.")] = 3,
     attempts_per_day: Annotated[int, typer.Option("--attempts-per-day", min=100, help="Size of each fleet.")] = 300,
-    as_json: AsJson = False,
+    as_json: Json = False,
 ) -> None:
-    """Accuracy on a hardware type that never ran, against the jobs run there first: planned, and at random."""
+    """Accuracy on a hardware type that never ran, against the jobs run there first: planned, and at random.
+
+    Example:
+      leap bench exploration --seeds 1
+    """
     from leap.retrainer.bench import bootstrap as exploration_bench
 
     points = exploration_bench.bench((5, 10, 20, 40), attempts_per_day, seeds)
@@ -202,7 +248,7 @@ def _services() -> "Iterator[Settings]":
     from leap.streams.runtime.logs import configure
 
     configure(logging.WARNING)  # on standard error: standard output is for the figures
-    settings = read_settings({})
+    settings = read_settings()
     if "LEAP_KAFKA_BOOTSTRAP_SERVERS" in os.environ:
         yield settings
         return

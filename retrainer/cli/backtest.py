@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from leap.predictor.cli.errors import fail
+from leap.predictor.cli.options import Json
 
 if TYPE_CHECKING:
     from leap.predictor.features.batch import Floats, Rows
@@ -32,11 +33,16 @@ def backtest(
     recipe: Annotated[Walked, typer.Option(help="The structured recipe, or the chain of medians.")] = Walked.structured,
     every: Annotated[int, typer.Option(min=1, help="Days that one fit serves.")] = 1,
     warm_up: Annotated[int, typer.Option(min=1, help="First days, which are not scored.")] = 45,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs of nights side by side, each with all rows in memory.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Parallel runs, each with all rows in memory.")] = 1,
     by: Annotated[str | None, typer.Option(help="Scores by this extra value too, beside the chain of medians.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Score a recipe on every attempt of a table or of the partitions, each predicted from earlier days."""
+    """Score a recipe on every attempt of a table or of the partitions, each predicted from earlier days.
+
+    Examples:
+      leap backtest
+      leap backtest jobs.csv --mapping jobs.yaml --every 7
+    """
     from leap.predictor.features.batch import HardwareTable
     from leap.predictor.models.structured.estimator import StructuredRecipe
     from leap.predictor.models.structured.model import EXTRAS
@@ -65,9 +71,13 @@ def holdout(
     same: Annotated[
         list[str] | None, typer.Option(help="What ranked jobs agree in; model_type and accelerators by default.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the rankings as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Rank hardware types that a model type never ran on: its (model, hardware) pairs are held out of a table."""
+    """Rank hardware types that a model type never ran on: its (model, hardware) pairs are held out of a table.
+
+    Example:
+      leap holdout jobs.csv --mapping jobs.yaml
+    """
     from leap.predictor.features.batch import HardwareTable
     from leap.predictor.models.structured.estimator import StructuredRecipe
     from leap.predictor.models.structured.model import EXTRAS
@@ -95,16 +105,12 @@ def holdout(
 def _of_file(file: Path, mapping: str | None, extra: tuple[str, ...] = ()) -> "tuple[Rows, Floats]":
     from leap.retrainer.dataset.feature_table import attempt_of, frame
     from leap.retrainer.evaluation.backtest import rows_of_table
-    from leap.schemas.backfill.mapping import MappingError, load_mapping
+    from leap.schemas.backfill.mapping import load_mapping
     from leap.streams.backfill.sender import read_table
-    from leap.streams.backfill.table_reader import TableError
 
     if mapping is None:
         raise fail(f"{file}: --mapping says what its columns are; see docs/backfill.md")
-    try:
-        rows, y = rows_of_table(frame(map(attempt_of, read_table(file, load_mapping(mapping)).jobs)), extra)
-    except (MappingError, TableError) as error:
-        raise fail(str(error)) from None
+    rows, y = rows_of_table(frame(map(attempt_of, read_table(file, load_mapping(mapping)).jobs)), extra)
     if not len(y):
         raise fail(f"{file}: no row has a positive throughput under the mapping {mapping}")
     return rows, y

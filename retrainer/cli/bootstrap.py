@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from leap.predictor.cli.errors import fail
+from leap.predictor.cli.options import Json, Target
 from leap.schemas.events import THROUGHPUT
 from leap.streams.cli.common import read_settings
 
@@ -19,10 +20,14 @@ def plan(
     hardware: Annotated[str, typer.Option(help="Hardware type, by its name in the catalog.")],
     jobs: Annotated[int, typer.Option(min=1, max=1000, help="How many jobs to run there.")] = 20,
     window: Annotated[int, typer.Option(min=1, help="Days of past attempts to choose from.")] = 30,
-    target: Annotated[str, typer.Option(help="Prediction target.")] = THROUGHPUT,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")] = False,
+    target: Target = THROUGHPUT,
+    as_json: Json = False,
 ) -> None:
-    """Choose the few jobs that stand for most attempts; run them there, and their completions do the rest."""
+    """Choose the few jobs that stand for most attempts; run them there, and their completions do the rest.
+
+    Example:
+      leap bootstrap plan --hardware H100-SXM-80GB --jobs 20
+    """
     from leap.predictor.features.batch import HardwareTable
     from leap.retrainer.bootstrap import plan as choose
     from leap.retrainer.dataset.partitions import Partitions

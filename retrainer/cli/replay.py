@@ -13,6 +13,7 @@ import typer
 
 from leap.predictor.artifacts.open import open_store
 from leap.predictor.cli.errors import fail, writable
+from leap.predictor.cli.options import Json
 from leap.schemas.codec import encode
 from leap.schemas.events import THROUGHPUT, PreferenceList
 from leap.schemas.topics import load_topics
@@ -40,11 +41,15 @@ def replay(
         Path | None, typer.Option(help="Write one row an attempt and artifact.", callback=writable)
     ] = None,
     topic: Annotated[str | None, typer.Option(help="Send the lists to this topic; it must exist.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Rank the submissions of a time range again, and score what finished since."""
-    from leap.retrainer.replay.replay import OtherReplay, routers
+    """Rank the submissions of a time range again, and score what finished since.
+
+    Example:
+      leap replay --from 2026-01-01 --to 2026-01-08 --compare 20260101T003000
+    """
     from leap.retrainer.replay.replay import replay as run
+    from leap.retrainer.replay.replay import routers
     from leap.retrainer.replay.summary import read_frame, summarise
 
     settings = read_settings()
@@ -58,7 +63,7 @@ def replay(
             ranked_by = routers(settings, store, _versions(settings, artifact, compare))
             publish = _publisher(settings, topic) if topic else _keep
             state = run(settings, ranked_by, start, end, kept, publish, _teller())
-        except (LookupError, OtherReplay) as error:
+        except LookupError as error:
             raise fail(str(error)) from None
         lines = read_frame(kept)
     if parquet:
@@ -70,8 +75,7 @@ def replay(
 def as_text(summary: "Summary") -> str:
     """A replay in a few lines."""
     lines = [
-        f"submitted from {summary.start} to {summary.end}; {summary.per_s:,} a second; "
-        f"{summary.rejected} no submissions"
+        f"submitted from {summary.start} to {summary.end}; {summary.per_s:,} a second; {summary.rejected} rejected"
     ]
     for side in summary.sides:
         outcomes = ", ".join(f"{count:,} {name}" for name, count in side.outcomes.items())

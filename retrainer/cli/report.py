@@ -10,6 +10,7 @@ import typer
 from leap.predictor.artifacts.manifest import ArtifactError
 from leap.predictor.artifacts.open import open_store
 from leap.predictor.cli.errors import fail, writable
+from leap.predictor.cli.options import Target
 from leap.schemas.events import THROUGHPUT
 from leap.streams.cli.common import read_settings
 
@@ -33,14 +34,19 @@ def report(
         bool,
         typer.Option("--png", help="Each figure as PNG too, in a folder of its name (with the extra png)."),
     ] = False,
-    target: Annotated[str, typer.Option(help="Prediction target.")] = THROUGHPUT,
+    target: Target = THROUGHPUT,
 ) -> None:
-    """Write what a night or a replay found: figures, tables, the lookup table beside Leap, the worst families."""
+    """Write an HTML report of a training run or a replay: figures, tables, the lookup table beside Leap.
+
+    Examples:
+      leap report night.html --date 2026-01-08
+      leap report replay.html --replay replayed
+    """
     if routed_since and target != THROUGHPUT:
         raise fail(f"--routed-since compares throughput: leave it out, or --target {target}")
     from leap.retrainer.report.figures import figures
     from leap.retrainer.report.html_page import page
-    from leap.retrainer.report.png import NoRenderer, pictures
+    from leap.retrainer.report.png import pictures
     from leap.retrainer.report.subject import of_replay
 
     try:
@@ -54,7 +60,7 @@ def report(
                 (folder / name).write_bytes(data)
     except (FileNotFoundError, ArtifactError) as error:
         raise fail(f"{error}; `leap retrain` makes a night, `leap replay --folder` a replay") from None
-    except (ValueError, NoRenderer) as error:
+    except ValueError as error:
         raise fail(str(error)) from None
     print(out)
 

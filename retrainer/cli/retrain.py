@@ -16,6 +16,8 @@ import structlog
 import typer
 
 from leap.predictor.cli.errors import fail, in_words
+from leap.predictor.cli.options import Json
+from leap.schemas.errors import LeapError
 
 if TYPE_CHECKING:
     from leap.retrainer.dataset.partitions import Partitions
@@ -41,9 +43,10 @@ Backend = Annotated[
 
 def retrain(
     night: Annotated[
-        datetime | None, typer.Option("--date", formats=["%Y-%m-%d"], help="Night to run; today's by default.")
+        datetime | None,
+        typer.Option("--date", formats=["%Y-%m-%d"], help="Date of the training run; today by default."),
     ] = None,
-    every: Annotated[Every | None, typer.Option(help="Keep running, one night a day at 00:30 UTC.")] = None,
+    every: Annotated[Every | None, typer.Option(help="Keep running: one training run a day at 00:30 UTC.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Prediction target; all by default.")] = None,
     window: Annotated[int, typer.Option(min=2, help="Days before the night to learn from.")] = 30,
     max_missing: Annotated[
@@ -51,16 +54,23 @@ def retrain(
     ] = 10,
     recipe: Annotated[list[str] | None, typer.Option(help="Recipe to train; repeat for several.")] = None,
     keep_days: Annotated[int, typer.Option(min=1, help="Days that partitions are kept.")] = 90,
-    jobs: Annotated[int, typer.Option(min=1, help="Fits side by side.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Parallel fits.")] = 1,
     backend: Backend = "loky",
-    trial: Annotated[bool, typer.Option(help="Keep the artifact, but do not move production.")] = False,
-    offline: Annotated[bool, typer.Option(help="Use the partitions as they are: no Kafka, no Redis.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+    trial: Annotated[bool, typer.Option("--trial", help="Keep the artifact, but do not move production.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Use the partitions as they are: no Kafka, no Redis.")
+    ] = False,
+    as_json: Json = False,
 ) -> None:
-    """Train on the window before the night, publish the champion, move production if it is good enough."""
+    """Train on the window before the night, publish the champion, move production if it is good enough.
+
+    Examples:
+      leap retrain
+      leap retrain --date 2026-01-08 --recipe structured --trial
+      leap retrain --every day
+    """
     from leap.retrainer.dataset.partitions import Partitions
     from leap.retrainer.night.plan import DEFAULT_RECIPES, Plan
-    from leap.retrainer.storage.lease import Busy
     from leap.streams.cli.common import read_settings
     from leap.streams.runtime.logs import configure
 
@@ -81,7 +91,7 @@ def retrain(
         _run_daily(run, partitions, targets, settings.metrics_port)
     try:
         reports = run(plan.night, targets)
-    except (Busy, NightFailed, ValueError) as error:  # ValueError: of the backend
+    except ValueError as error:  # of the backend
         raise fail(str(error)) from None
     except OSError as error:
         raise fail(f"{in_words(error)}; LEAP_PARTITIONS says where partitions are") from None
@@ -113,7 +123,7 @@ def known(recipes: Sequence[str]) -> tuple[str, ...]:
     return tuple(recipes)
 
 
-class NightFailed(RuntimeError):
+class NightFailed(LeapError, RuntimeError):
     """Some targets have no artifact of this night; the text says which and why."""
 
 
@@ -201,10 +211,14 @@ def summary(report: "Report") -> str:
 def demo(
     folder: Annotated[Path, typer.Option(help="Where everything that it makes goes.")] = Path(".leap/demo"),
 ) -> None:
-    """A small simulated fleet through broker, store, workers, night and ranking, all on this machine."""
+    """Run a small simulated fleet through broker, store, workers, training and ranking, all on this machine.
+
+    Example:
+      leap demo
+    """
     import shutil
 
-    from leap.predictor.cli.artifact import as_table, console
+    from leap.predictor.cli.ranking import as_table, console
     from leap.retrainer.demo import Demo
     from leap.streams.runtime.logs import configure
 

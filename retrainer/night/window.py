@@ -16,6 +16,7 @@ from leap.retrainer.dataset.partitions import Partitions, day_number
 from leap.retrainer.dataset.point_in_time import REQUIRED_COLUMNS, PointInTimeStatistics
 from leap.retrainer.dataset.training_set import TrainingSet, build_training_set
 from leap.retrainer.night.anomaly_checks import MAX_MISSING, window_anomalies
+from leap.schemas.errors import LeapError
 
 Mask = NDArray[np.bool_]
 
@@ -25,7 +26,7 @@ LEAST_HELD_OUT = 200
 LEAST_ATTEMPTS = least_rows() + 1
 
 
-class NothingToLearn(ValueError):
+class NothingToLearn(LeapError, ValueError):
     """The window has too few attempts; the text says what was found and what to do."""
 
 

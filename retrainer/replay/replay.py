@@ -17,6 +17,7 @@ from leap.predictor.artifacts.store import ArtifactStore
 from leap.predictor.features.batch import seconds
 from leap.predictor.routing.ranking import Policy
 from leap.predictor.routing.router import Router
+from leap.schemas.errors import LeapError
 from leap.schemas.events import JobSubmitted, PreferenceList
 from leap.streams.kafka.event_range import Batch, Ended, ended, submitted
 from leap.streams.ranking.worker import BATCH_SIZE
@@ -89,7 +90,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     done: bool = False
 
 
-class OtherReplay(ValueError):
+class OtherReplay(LeapError, ValueError):
     """The folder holds another replay; name another folder, or remove it."""
 
 

@@ -8,6 +8,7 @@ from importlib import resources
 from leap.retrainer.report.figures import Figure
 from leap.retrainer.report.svg_charts import WIDTH
 from leap.schemas.distribution import install_command
+from leap.schemas.errors import LeapError
 
 #: Pixels for each unit of the drawing.
 ZOOM = 2.0
@@ -17,7 +18,7 @@ HEAD = 34
 FONTS = "'DejaVu Sans', 'Liberation Sans', 'Noto Sans', Arial, Helvetica"
 
 
-class NoRenderer(RuntimeError):
+class NoRenderer(LeapError, RuntimeError):
     """Figures cannot be rendered here; the text says what is missing."""
 
 

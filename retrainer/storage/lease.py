@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import structlog
 
 from leap.retrainer.storage.files import Files, open_files
+from leap.schemas.errors import LeapError
 
 log = structlog.get_logger(__name__)
 
@@ -18,7 +19,7 @@ BEAT_S = 30.0
 DEAD_S = 180.0
 
 
-class Busy(RuntimeError):
+class Busy(LeapError, RuntimeError):
     """Another night is running on the same partitions."""
 
 

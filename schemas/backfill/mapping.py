@@ -26,6 +26,7 @@ import msgspec
 from msgspec import Meta
 
 from leap.schemas.backfill.expression import Expression
+from leap.schemas.errors import LeapError
 from leap.schemas.events import MAX_CANDIDATES, MAX_TARGETS, SUCCEEDED
 from leap.schemas.launch import MAX_EXTRA, LaunchConfig, Name
 from leap.schemas.safe_yaml import YamlError, read_yaml
@@ -40,7 +41,7 @@ _CONFIG_FIELDS = frozenset(LaunchConfig.__struct_fields__) - {"extra", "unknown"
 _FORMS = ("column", "constant", "template", "expression")
 
 
-class MappingError(ValueError):
+class MappingError(LeapError, ValueError):
     """An invalid mapping; the text names the file, the field and a remedy."""
 
 

@@ -25,7 +25,11 @@ Name = Annotated[str, typer.Argument(help="Topic, as shown by `leap topics list`
 
 @app.command("export")
 def export_command(against: Against = "HEAD") -> None:
-    """Write the JSON Schemas, the AsyncAPI document and docs/events.md."""
+    """Write the JSON Schemas, the AsyncAPI document and docs/events.md.
+
+    Example:
+      leap schemas export --against main
+    """
     try:
         written = export(baseline=committed(ROOT, against))
     except BreakingChange as error:
@@ -37,7 +41,11 @@ def export_command(against: Against = "HEAD") -> None:
 
 @app.command("check")
 def check_command(against: Against = "HEAD") -> None:
-    """Check that generated files are up to date, and compatible with an earlier commit."""
+    """Check that generated files are up to date, and compatible with an earlier commit.
+
+    Example:
+      leap schemas check --against main
+    """
     baseline = committed(ROOT, against)
     if problems := check(baseline=baseline):
         _fail("\n".join([*problems, f"{len(problems)} problems"]))
@@ -51,7 +59,11 @@ def check_command(against: Against = "HEAD") -> None:
 
 @app.command()
 def show(topic: Name) -> None:
-    """Print the declaration of a topic and the schema of its events."""
+    """Print the declaration of a topic and the schema of its events.
+
+    Example:
+      leap schemas show job-submitted
+    """
     declared = _topic(topic)
     typer.echo(yaml.safe_dump(msgspec.to_builtins(declared), sort_keys=False, width=110))
     typer.echo(json.dumps(event_schema(declared.event_type), indent=2, ensure_ascii=False))
@@ -67,7 +79,11 @@ def validate(
         ),
     ],
 ) -> None:
-    """Validate events in a file; list every invalid one."""
+    """Validate events in a file; list every invalid one.
+
+    Example:
+      leap schemas validate job-submitted examples/job.json
+    """
     declared = _topic(topic)
     name = getattr(file, "name", "standard input")
     valid = 0

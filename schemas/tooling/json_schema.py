@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from leap.schemas.errors import LeapError
 from leap.schemas.events import Event
 from leap.schemas.tooling.asyncapi import asyncapi
 from leap.schemas.tooling.compatibility import breaking_changes
@@ -26,7 +27,7 @@ _SECTION = re.compile(r"^(\w+)\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", re.MULTILINE | re.D
 _ENTRY = re.compile(r"^(\w[\w, ]*)\n((?:[ \t]+.*\n?|\n)+)", re.MULTILINE)
 
 
-class BreakingChange(ValueError):
+class BreakingChange(LeapError, ValueError):
     """A schema would reject, or read differently, messages of the same version sent before."""
 
 

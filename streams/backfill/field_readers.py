@@ -8,6 +8,7 @@ from typing import Any
 
 from leap.schemas.backfill.expression import Expression
 from leap.schemas.backfill.mapping import Condition, Field, Source
+from leap.schemas.errors import LeapError
 from leap.streams.backfill.table_reader import Row
 
 Reader = Callable[[Row], Any]
@@ -15,7 +16,7 @@ Reader = Callable[[Row], Any]
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-class Unusable(ValueError):
+class Unusable(LeapError, ValueError):
     """An invalid value, with the problem and its remedy."""
 
     def __init__(self, value: object, problem: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from leap.schemas.backfill.mapping import Mapping
 from leap.schemas.codec import encode
+from leap.schemas.errors import LeapError
 from leap.streams.backfill.row_mapper import BadRow, Job, RowMapper
 from leap.streams.backfill.table_reader import table_columns, table_rows
 from leap.streams.joining.attempt import event_time
@@ -23,7 +24,7 @@ EVENTS_PER_ATTEMPT = 3
 Pace = Callable[[int, JobEvent], float]
 
 
-class Interrupted(RuntimeError):
+class Interrupted(LeapError, RuntimeError):
     """The broker did not acknowledge all events; the message says how to resume."""
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from leap.schemas.distribution import install_command
+from leap.schemas.errors import LeapError
 
 MAX_FIELD = 1_048_576
 ROWS_PER_BATCH = 8192
@@ -14,7 +15,7 @@ ROWS_PER_BATCH = 8192
 Row = dict[str, Any]
 
 
-class TableError(ValueError):
+class TableError(LeapError, ValueError):
     """Not a readable table; the text names the file and a remedy."""
 
 

@@ -10,7 +10,8 @@ import msgspec
 import typer
 
 from leap.predictor.cli.errors import fail, writable
-from leap.schemas.backfill.mapping import MappingError, load_mapping
+from leap.predictor.cli.options import Json
+from leap.schemas.backfill.mapping import load_mapping
 from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import ALLOCATED, COMPLETED, SUBMITTED, load_topics
 from leap.streams.cli.common import read_settings
@@ -28,12 +29,17 @@ def backfill(
         Path | None, typer.Option(help="Write every bad row here, as JSON lines.", callback=writable)
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Send nothing and fail if a row is bad.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only read and check.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the count as JSON.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check only; send nothing.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Turn a table of past jobs into events, in time order."""
+    """Turn a table of past jobs into events, in time order.
+
+    Examples:
+      leap backfill jobs.csv --mapping jobs.yaml --dry-run
+      leap backfill jobs.parquet --mapping jobs.yaml --speed 60x
+    """
     from leap.streams.backfill.row_mapper import in_time_order
-    from leap.streams.backfill.sender import Interrupted, pace, read_table, send
+    from leap.streams.backfill.sender import pace, read_table, send
     from leap.streams.backfill.table_reader import TableError
     from leap.streams.kafka.topic_admin import assert_topics
 
@@ -66,7 +72,7 @@ def backfill(
             with typer.progressbar(length=len(events), label="sending", file=sys.stderr) as bar:
                 bar.update(min(skip, len(events)))
                 send(settings, events, due, skip=skip, on_sent=bar.update)
-    except (MappingError, TableError, Interrupted, ValueError) as error:
+    except ValueError as error:
         raise fail(str(error)) from None
     count = {
         "rows": table.rows,

@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from leap.predictor.cli.options import Json
 from leap.streams.cli.common import read_settings
 
 COLOURS = {"ok": "green", "warning": "yellow", "fault": "red", "skipped": "bright_black"}
@@ -15,12 +16,15 @@ def doctor(
         str,
         typer.Option(help="Ask for the rights of one role only: launcher, history, joiner, ranking, retrainer, …"),
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Check broker, topics, workers, store, artifacts, catalog, clocks and rights; say what to do about each finding.
 
-    Ends within ten seconds, with status 1 if there is a fault. Nothing is written but, where nights write, one
-    file beside the artifacts, which is removed.
+    Ends within ten seconds, with status 1 if there is a fault. Nothing is written but one file beside the artifacts,
+    where the role may write there, and it is removed.
+
+    Example:
+      leap doctor --role ranking
     """
     from leap.streams.doctor.check import CheckContext
     from leap.streams.doctor.runner import examine

@@ -24,7 +24,11 @@ def explain(
     attempt: Annotated[str, typer.Argument(help="Its id.")],
     days: Annotated[float, typer.Option(min=0.01, help="How far back to look.")] = 7.0,
 ) -> None:
-    """Why an attempt got its preference list, and what became of it."""
+    """Say why an attempt got its preference list, and what became of it.
+
+    Example:
+      leap explain attempt-17 --days 2
+    """
     from leap.predictor.routing.explain import explain as in_words
     from leap.schemas.hardware import load_catalog
     from leap.streams.joining.attempt import event_time, in_time

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leap.predictor.cli.errors import fail, writable
+from leap.predictor.cli.options import Json, Target
 from leap.predictor.features.job_family import family as family_of
 from leap.schemas.events import THROUGHPUT
 from leap.streams.cli.common import read_settings
@@ -22,15 +23,17 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Running statistics of finished attempts, per family.")
 
-Target = Annotated[str, typer.Option(help="Prediction target.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Family = Annotated[str, typer.Argument(help="A family, or the name of any of its jobs.")]
 NEAREST = 5
 
 
 @app.command()
 def show(family: Family, target: Target = THROUGHPUT, as_json: Json = False) -> None:
-    """What is known of a family, over all hardware and on each type; a job's name does as well."""
+    """Show what is known of a family, over all hardware and on each type; a job's name does as well.
+
+    Example:
+      leap history show resnet50-train
+    """
     from leap.streams.history.updates import Key
 
     name = family_of(family)
@@ -57,7 +60,11 @@ def backup(
         Path, typer.Argument(help="Backup: gzipped JSON lines, some 80 bytes a family.", callback=writable)
     ],
 ) -> None:
-    """Write all statistics to a file from which they can be restored, while workers go on."""
+    """Write all statistics to a file from which they can be restored, while workers go on.
+
+    Example:
+      leap history backup history.gz
+    """
     from leap.streams.history.backup import write_backup
 
     with _open() as (settings, store):
@@ -66,7 +73,11 @@ def backup(
 
 @app.command()
 def rebuild() -> None:
-    """Replay all completions into a new generation of keys, then switch to it; workers go on meanwhile."""
+    """Replay all completions into a new generation of keys, then switch to it; workers go on meanwhile.
+
+    Example:
+      leap history rebuild
+    """
     _rebuild(None)
 
 
@@ -74,13 +85,21 @@ def rebuild() -> None:
 def restore(
     file: Annotated[Path, typer.Argument(help="What `leap history backup` wrote.", exists=True, dir_okay=False)],
 ) -> None:
-    """Fill the store from a backup, catch up with the topic, then switch to the result."""
+    """Fill the store from a backup, catch up with the topic, then switch to the result.
+
+    Example:
+      leap history restore history.gz
+    """
     _rebuild(file)
 
 
 @app.command()
 def audit(target: Target = THROUGHPUT, as_json: Json = False) -> None:
-    """Recompute the statistics from what the topics keep and compare; fails if one lacks something or differs."""
+    """Recompute the statistics from what the topics keep and compare; fails if one lacks something or differs.
+
+    Example:
+      leap history audit
+    """
     from leap.streams.history.audit import audit as compare
 
     with _open() as (settings, store):
@@ -119,24 +138,19 @@ def _rebuild(file: Path | None) -> None:
     with _open() as (settings, store):
         done = replay(settings, store, settings.targets, file, progress)
     typer.echo(err=True)
-    print(f"generation {done.generation} is in use: {done.messages} messages replayed, {done.rejected} no completions")
+    print(f"generation {done.generation} is in use: {done.messages} messages replayed, {done.rejected} rejected")
     if done.missing:
         raise fail(f"up to {done.missing} completions between the backup and the oldest that the topic keeps are lost")
 
 
 @contextmanager
 def _open() -> Iterator[tuple["Settings", "HistoryStore"]]:
-    """Open the store, and say in a sentence what is wrong with it."""
-    from leap.streams.history.rebuild import SwitchError
-    from leap.streams.history.store import HistoryStore, RebuildInProgress
+    from leap.streams.history.store import HistoryStore
     from leap.streams.redis_store.client import connect
 
     settings = read_settings()
-    try:
-        with connect(settings.redis_url) as client:
-            yield settings, HistoryStore(client, settings.redis_prefix)
-    except (RebuildInProgress, SwitchError, ValueError) as error:
-        raise fail(str(error)) from None
+    with connect(settings.redis_url) as client:
+        yield settings, HistoryStore(client, settings.redis_prefix)
 
 
 def _row(found: "Statistics") -> dict[str, Any]:

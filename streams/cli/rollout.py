@@ -30,7 +30,12 @@ def set_switch(
     objective: Annotated[Objective | None, typer.Option(help="How to rank where the job does not say.")] = None,
     by: Annotated[str | None, typer.Option(help="Who changes it; the user of this machine by default.")] = None,
 ) -> None:
-    """Change one switch."""
+    """Change one switch.
+
+    Examples:
+      leap switch set dlrm on --percentage 10
+      leap switch set "*" shadow
+    """
     switch = Switch(mode=mode, percentage=percentage, objective=objective)
     _show(_ask(lambda store: store.set(model_type, switch, by or getpass.getuser())))
 
@@ -40,7 +45,11 @@ def unset_switch(
     model_type: ModelType,
     by: Annotated[str | None, typer.Option(help="Who changes it; the user of this machine by default.")] = None,
 ) -> None:
-    """Remove a model type's own switch."""
+    """Remove a model type's own switch.
+
+    Example:
+      leap switch unset dlrm
+    """
 
     def unset(store: SwitchStore) -> Switches:
         known = store.read().by_model_type
@@ -53,13 +62,21 @@ def unset_switch(
 
 @app.command()
 def show() -> None:
-    """The switches in force, as JSON."""
+    """Print the switches in force, as JSON.
+
+    Example:
+      leap switch show
+    """
     _show(_ask(SwitchStore.read))
 
 
 @app.command()
 def history(count: Annotated[int, typer.Option(min=1, help="How many.")] = 20) -> None:
-    """The latest changes, newest first: who changed what, and when."""
+    """List the latest changes, newest first: who changed what, and when.
+
+    Example:
+      leap switch history --count 5
+    """
     for change in _ask(lambda store: store.history(count)):
         what = msgspec.json.encode(change.switch).decode() if change.switch else "removed"
         whom = "all" if change.model_type == DEFAULT else change.model_type
@@ -72,8 +89,4 @@ def _show(switches: msgspec.Struct) -> None:
 
 def _ask(question: Callable[[SwitchStore], Answer]) -> Answer:
     settings = read_settings()
-    try:
-        client = connect(settings.redis_url)
-    except ValueError as error:
-        raise fail(str(error)) from None
-    return question(SwitchStore(client, settings.redis_prefix))
+    return question(SwitchStore(connect(settings.redis_url), settings.redis_prefix))

@@ -17,7 +17,11 @@ def services(
     store_port: Annotated[int, typer.Option(help="TCP port of the store; the default of every command.")] = 6379,
     folder: Annotated[Path, typer.Option(help="Where their logs go.")] = Path(".leap/services"),
 ) -> None:
-    """Run a small broker and store until interrupted. They keep all in memory: not for production."""
+    """Run a small broker and store until interrupted. They keep all in memory: not for production.
+
+    Example:
+      leap services
+    """
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from leap.predictor.cli.options import Json
 from leap.streams.simulator.calibration_report import as_table
 from leap.streams.simulator.calibration_report import describe as describe_fleet
 from leap.streams.simulator.fleet import Fleet, FleetConfig
@@ -15,7 +16,7 @@ from leap.streams.simulator.plots import write_plots
 
 app = typer.Typer(no_args_is_help=True, help="The simulated fleet: its statistics, its events.")
 
-Seed = Annotated[int, typer.Option(min=0, help="Draws everything.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 Days = Annotated[int, typer.Option(min=1, max=400, help="Days of the fleet.")]
 Attempts = Annotated[int, typer.Option("--attempts-per-day", min=10, max=1_000_000, help="Size of the fleet.")]
 
@@ -26,9 +27,13 @@ def describe(
     days: Days = 60,
     attempts_per_day: Attempts = 25_000,
     plots: Annotated[Path | None, typer.Option(help="Folder to write figures (SVG) to.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Published statistics beside the simulated ones, and the ceilings of accuracy."""
+    """Print published statistics beside the simulated ones, and the ceilings of accuracy.
+
+    Example:
+      leap fleet describe --days 10 --attempts-per-day 1000
+    """
     fleet = Fleet(FleetConfig(seed=seed, days=days, attempts_per_day=attempts_per_day))
     try:
         with typer.progressbar(range(days), label="days", file=sys.stderr) as progress:
@@ -39,7 +44,7 @@ def describe(
     if plots is not None:
         for path in write_plots(description, plots):
             typer.echo(path, err=True)
-    print(msgspec.json.encode(description).decode() if json else as_table(description))
+    print(msgspec.json.encode(description).decode() if as_json else as_table(description))
 
 
 @app.command()
@@ -50,7 +55,11 @@ def generate(
     days: Days = 10,
     attempts_per_day: Attempts = 300,
 ) -> None:
-    """Write the events of a fleet to a file, one a line."""
+    """Write the events of a fleet to a file, one a line.
+
+    Example:
+      leap fleet generate events.jsonl --days 10
+    """
     fleet = Fleet(FleetConfig(seed=seed, start=start.date(), days=days, attempts_per_day=attempts_per_day))
     encoder = msgspec.json.Encoder()
     count = 0

@@ -13,7 +13,11 @@ app = typer.Typer(no_args_is_help=True, help="Create and check the declared topi
 
 @app.command()
 def ensure() -> None:
-    """Create the topics that are missing; fail if one is not as declared."""
+    """Create the topics that are missing; fail if one is not as declared.
+
+    Example:
+      leap topics ensure
+    """
     from leap.streams.kafka.topic_admin import ensure_topics
 
     created = ensure_topics(read_settings(), load_topics().values())
@@ -22,7 +26,11 @@ def ensure() -> None:
 
 @app.command()
 def check() -> None:
-    """Fail if a topic is missing or not as declared."""
+    """Fail if a topic is missing or not as declared.
+
+    Example:
+      leap topics check
+    """
     from leap.streams.kafka.topic_admin import assert_topics
 
     if grown := assert_topics(read_settings(), load_topics().values()):
@@ -32,7 +40,11 @@ def check() -> None:
 
 @app.command("list")
 def list_topics() -> None:
-    """The declared topics."""
+    """List the declared topics.
+
+    Example:
+      leap topics list
+    """
     for topic in load_topics().values():
         print(f"{topic.name:20} {topic.partitions:3} partitions  {topic.retention_days:4} days  {topic.description}")
 
@@ -42,7 +54,11 @@ def rights(
     role: Annotated[str, typer.Argument(help="A program, or operator for whoever runs `leap`.")],
     user: Annotated[str, typer.Option(help="Its name at broker and store; that of the role by default.")] = "",
 ) -> None:
-    """The least that a program needs: commands for the broker, and for the store a line of its ACL file."""
+    """Print the least rights that a program needs: commands for the broker, and a line of the store's ACL file.
+
+    Example:
+      leap topics rights ranking
+    """
     from leap.streams.runtime.acl import ROLES, grants, kafka_command, store_rules
 
     if role not in ROLES:

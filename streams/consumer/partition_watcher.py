@@ -72,6 +72,7 @@ class PartitionWatcher:
         TopicError
             If a topic was recreated.
         """
+        self._admin.poll(0)  # emits what the client has logged
         ends = [TopicPartition(*partition, OFFSET_END) for partition in assigned]
         try:
             answers = consumer.offsets_for_times(ends, timeout=REFRESH_TIMEOUT_S)

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 import structlog
 
+from leap.schemas.errors import LeapError
 from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.runtime.health_server import health_server
 from leap.streams.runtime.settings import Settings
@@ -30,7 +31,7 @@ SWITCH_S = 0.0005
 CLOCK_BACK_S = 10.0
 
 
-class StuckError(RuntimeError):
+class StuckError(LeapError, RuntimeError):
     """The loop makes no progress; the process supervisor has to restart it."""
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from confluent_kafka.admin import AdminClient
 
+from leap.schemas.errors import LeapError
 from leap.schemas.topics import Topic, load_topics
 from leap.streams.kafka.clients import admin_config
 from leap.streams.runtime.acl import ROLES
@@ -15,11 +16,10 @@ from leap.streams.runtime.settings import Settings
 #: Deadline of a check, and the shorter timeout of one request, in seconds.
 DEADLINE_S = 4.5
 ANSWER_S = 3.0
-QUIET = {"log_level": "0"}  # findings report the errors that a client would log
 AS_OPERATOR = "run leap doctor as an operator (docs/security.md)"
 
 
-class CheckFailed(Exception):
+class CheckFailed(LeapError):
     """A check failed; the text says what is wrong.
 
     Attributes
@@ -58,7 +58,7 @@ class CheckContext:
     @cached_property
     def admin(self) -> AdminClient:
         """Shared by all checks: it must outlive its requests, or the client library crashes."""
-        return AdminClient(admin_config(self.settings) | QUIET)
+        return AdminClient(admin_config(self.settings))
 
     def roles(self) -> list[str]:
         """Roles whose permissions are checked."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from leap.streams.doctor.check import ANSWER_S, AS_OPERATOR, QUIET, CheckContext, CheckFailed
+from leap.streams.doctor.check import ANSWER_S, AS_OPERATOR, CheckContext, CheckFailed
 from leap.streams.kafka.clients import consumer_config, offsets_for_times
 from leap.streams.runtime.liveness import Partition
 
@@ -22,7 +22,7 @@ DENIED = {
 @contextmanager
 def open_consumer(context: CheckContext, group: str = "doctor") -> Iterator[Consumer]:
     """A consumer that does not join its group."""
-    consumer = Consumer(consumer_config(context.settings, group) | QUIET)
+    consumer = Consumer(consumer_config(context.settings, group))
     try:
         with _errors_as_findings():
             yield consumer

@@ -16,6 +16,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from leap.schemas.errors import LeapError
 from leap.streams.history.store import Bucket, HistoryStore
 from leap.streams.history.updates import BUCKETS
 
@@ -23,6 +24,10 @@ FORMAT = 1
 MAX_HEADER = 4096
 #: Bytes of a decompressed bucket: with 250,000 families each of the 64 takes 40 MB.
 MAX_LINE = 256 * 2**20
+
+
+class BackupError(LeapError, ValueError):
+    """A file that is not a backup of the history; the text names it and says what is wrong with it."""
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -76,7 +81,7 @@ def read_backup(path: Path) -> Iterator[Line]:
 
     Raises
     ------
-    ValueError
+    BackupError
         If it is not a backup, truncated, or of another format version; the message names the file.
     """
     try:
@@ -91,7 +96,7 @@ def read_backup(path: Path) -> Iterator[Line]:
                 _check(line)
                 yield line
     except (ValueError, EOFError, RecursionError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} is not a valid backup: {error}") from error
+        raise BackupError(f"{path} is not a valid backup: {error}") from error
 
 
 def _check(line: Line) -> None:

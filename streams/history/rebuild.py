@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from leap.schemas.errors import LeapError
 from leap.schemas.topics import COMPLETED
 from leap.streams.history.backup import read_backup
 from leap.streams.history.store import HistoryStore
@@ -38,7 +39,7 @@ _UNLOCK = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[
 Progress = Callable[[int], object]
 
 
-class SwitchError(RuntimeError):
+class SwitchError(LeapError, RuntimeError):
     """Another rebuild has switched, or this one lost its lock. The history is unchanged: rebuild again."""
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 import msgspec
 
 from leap.predictor.history.welford import Statistics
+from leap.schemas.errors import LeapError, SettingsError
 from leap.streams.history.updates import BUCKETS, Key, Observation, Spans, bucket_of, group_by_bucket, unverified_ranges
 from leap.streams.redis_store.client import Client
 from leap.streams.redis_store.offset_fence import check_fences
@@ -19,11 +20,11 @@ from leap.streams.redis_store.offset_fence import check_fences
 #: Attempt ids kept per statistic to detect a producer's duplicates; 3 kB when full.
 WINDOW = 256
 
-SCRIPT = resources.files("leap.streams.history").joinpath("apply.lua").read_text()
+SCRIPT = resources.files("leap.streams.history").joinpath("apply.lua").read_text(encoding="utf-8")
 _decode_json = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
-class RebuildInProgress(RuntimeError):
+class RebuildInProgress(LeapError, RuntimeError):
     """A rebuild is switching to a new generation: retry the batch."""
 
 
@@ -68,13 +69,13 @@ class HistoryStore:
 
     Raises
     ------
-    ValueError
+    SettingsError
         If the prefix contains a brace, which would be taken for the hash tag of every key.
     """
 
     def __init__(self, client: Client, prefix: str, window: int = WINDOW) -> None:
         if "{" in prefix:
-            raise ValueError(f"key prefix {prefix!r} contains a brace; remove it")
+            raise SettingsError(f"key prefix {prefix!r} contains a brace; remove it")
         self.client = client
         self.pointer = f"{prefix}:history:{{generation}}"
         self.rebuild_lock = f"{self.pointer}:hold"

@@ -23,7 +23,7 @@ NO_SPANS: Mapping[str, OffsetRange] = {}
 
 _decode_reply = msgspec.msgpack.Decoder(list[list[str]]).decode
 _arguments = (WAIT_DAYS * DAY_MS // 1000, LATE_DAYS * DAY_MS // 1000, RANK)
-_script = resources.files("leap.streams.joining").joinpath("merge.lua").read_text()
+_script = resources.files("leap.streams.joining").joinpath("merge.lua").read_text(encoding="utf-8")
 
 
 class PartStore:

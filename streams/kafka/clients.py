@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from leap.schemas.errors import BrokerError
+from leap.streams.kafka.client_log import client_log
 from leap.streams.runtime import metrics
 from leap.streams.runtime.liveness import Partition
 from leap.streams.runtime.settings import Settings
@@ -70,7 +72,7 @@ def admin_config(settings: Settings) -> dict[str, Any]:
 
     The log level is `error`, because librdkafka warns about each property that a kind of client does not use.
     """
-    return {"client.id": "leap", "log_level": "3"} | dict(settings.kafka)
+    return {"client.id": "leap", "log_level": "3", "logger": client_log} | dict(settings.kafka)
 
 
 def when_led(ask: Callable[[], Answer], seconds: float) -> Answer:
@@ -140,7 +142,7 @@ def is_fatal(error: KafkaError) -> bool:
     return error.fatal() or error.code() == KafkaError._FATAL
 
 
-class DeliveryError(RuntimeError):
+class DeliveryError(BrokerError):
     """Events were rejected by the broker, or not acknowledged in time.
 
     Attributes

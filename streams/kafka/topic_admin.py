@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from leap.schemas.errors import BrokerError
 from leap.streams.kafka.clients import admin_config
 from leap.streams.runtime.settings import Settings
 
@@ -32,7 +33,7 @@ class Declaration(Protocol):
     def max_message_bytes(self) -> int: ...
 
 
-class TopicError(RuntimeError):
+class TopicError(BrokerError):
     """Topics on the broker differ from their declarations; the message lists each difference."""
 
 

@@ -169,6 +169,7 @@ class LiveMonitor:
             }
         )
         times = [TopicPartition(*partition, OFFSET_END) for partition in partitions]
+        consumer.poll(0)  # emits what the client has logged
         try:
             ends = await asyncio.to_thread(consumer.offsets_for_times, times, POSITIONS_TIMEOUT_S) if times else []
         except KafkaException as error:

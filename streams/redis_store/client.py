@@ -6,6 +6,8 @@ import redis
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
+from leap.schemas.errors import SettingsError
+
 Client = redis.Redis | redis.RedisCluster
 
 TIMEOUT_S = 10.0
@@ -18,7 +20,7 @@ def connect(url: str) -> Client:
     ------
     redis.RedisError, redis.exceptions.RedisClusterException
         If it is unavailable or denies access.
-    ValueError
+    SettingsError
         As `client_of`.
     """
     client = client_of(url)
@@ -35,13 +37,13 @@ def client_of(url: str) -> redis.Redis:
 
     Raises
     ------
-    ValueError
+    SettingsError
         If the URL is invalid; the message does not quote it, because it may hold a password.
     """
     try:
         return redis.Redis.from_url(url, **_options())
     except (ValueError, TypeError):
-        raise ValueError(
+        raise SettingsError(
             "LEAP_REDIS_URL is invalid: expected redis://host:port/0, or rediss:// for TLS, with user:password@ "
             "before the host and special characters of the password percent-encoded"
         ) from None

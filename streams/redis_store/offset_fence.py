@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from leap.schemas.errors import LeapError
 from leap.streams.kafka.message import Message, Rewind
 from leap.streams.runtime.liveness import Partition
 
@@ -23,7 +24,7 @@ class OffsetRange(NamedTuple):
     end: int
 
 
-class StoreDataLost(RuntimeError):
+class StoreDataLost(LeapError, RuntimeError):
     """The store lacks applied updates, for example after a failover to a replica that lags behind.
 
     Attributes

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from leap.predictor.routing.rollout import premium_efficiency
+from leap.schemas.errors import SettingsError
 
 PREFIX = "LEAP_"
 KAFKA_PREFIX = "LEAP_KAFKA_"
@@ -57,10 +58,6 @@ FIXED = {
     "partition.assignment.strategy": "manual commits are lost under cooperative assignment",
     "allow.auto.create.topics": "topics are created as declared, by leap topics ensure",
 }
-
-
-class SettingsError(ValueError):
-    """A variable has an invalid value; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +158,7 @@ class Settings:
             signing_key=values["LEAP_SIGNING_KEY"],
             partitions=values["LEAP_PARTITIONS"],
             catalog=values["LEAP_CATALOG"],
-            premium_efficiency=_premium_efficiency(values),
+            premium_efficiency=premium_efficiency(values),
         )
 
     def to_environment(self) -> dict[str, str]:
@@ -198,7 +195,7 @@ def _read_files(given: Mapping[str, str]) -> dict[str, str]:
         if name.removesuffix("_FILE") in given:
             raise SettingsError(f"{name} and {name.removesuffix('_FILE')} are both set; unset one")
         try:
-            values[name.removesuffix("_FILE")] = Path(text).read_text().strip()
+            values[name.removesuffix("_FILE")] = Path(text).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"{name}: {error}") from error
     return values
@@ -224,13 +221,6 @@ def _port(values: Mapping[str, str], name: str) -> int:
     if not 0 <= (port := _integer(values, name)) < 2**16:
         raise SettingsError(f"{name}: {port} is not a port (0 to 65535)")
     return port
-
-
-def _premium_efficiency(values: Mapping[str, str]) -> float:
-    try:
-        return premium_efficiency(values)
-    except ValueError as error:
-        raise SettingsError(str(error)) from None
 
 
 def _level(values: Mapping[str, str], name: str) -> str:

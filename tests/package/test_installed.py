@@ -124,3 +124,5 @@ def test_a_tool_of_a_developer_is_no_command_there(python: Path, tmp_path: Path)
     commands = set(re.findall(r"(?m)^\W*([a-z]+) ", done.stdout))
     assert {"rank", "artifact", "describe"} <= commands
     assert not commands & {"ablate", "bench"}
+    asked = run(python, "-m", "leap", "bench", "rank", folder=tmp_path)
+    assert (asked.returncode, asked.stderr) == (1, "leap bench is a developer's tool: run it from a checkout\n")

@@ -8,7 +8,7 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from leap.predictor.artifacts.local_store import LocalStore
-from leap.predictor.cli.artifact import rank
+from leap.predictor.cli.rank import rank
 from leap.schemas.codec import decode, encode
 from leap.schemas.events import PreferenceList
 from tests.builders import submission

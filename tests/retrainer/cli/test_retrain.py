@@ -4,14 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from leap.predictor.artifacts.local_store import LocalStore
-from leap.retrainer.cli.retrain import retrain
 from leap.retrainer.dataset.partitions import Partitions
 from leap.schemas.events import THROUGHPUT
 from tests.artifacts import NIGHT, past
+from tests.commands import invoke
 
 
 @pytest.fixture
@@ -22,15 +21,13 @@ def partitions(tmp_path: Path) -> Partitions:
 
 
 def run(root: Path, *options: str) -> Result:
-    app = typer.Typer()
-    app.command()(retrain)
     environment = {
         "LEAP_PARTITIONS": str(root / "partitions"),
         "LEAP_ARTIFACTS": str(root / "artifacts"),
         "LEAP_JOBLIB_BACKEND": "threading",
     }
     arguments = ["--offline", "--date", NIGHT.isoformat(), "--recipe", "boosted", *options]
-    return CliRunner().invoke(app, arguments, env=environment)
+    return invoke("retrain", *arguments, env=environment)
 
 
 def test_a_target_that_cannot_be_learned_does_not_hold_up_the_others(partitions: Partitions, tmp_path: Path) -> None:

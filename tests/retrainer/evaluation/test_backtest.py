@@ -6,12 +6,9 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from leap.predictor.features.batch import Floats, JobBatch, Rows, strings
 from leap.predictor.models.structured.model import rows_of
-from leap.retrainer.cli.backtest import backtest
 from leap.retrainer.dataset.feature_table import attempt_of, frame
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.evaluation.backtest import Backtest, rows_of_table, seen, summary, walk
@@ -19,6 +16,7 @@ from leap.retrainer.evaluation.median_chain import ChainOfMedians
 from leap.schemas.events import THROUGHPUT, JobAllocated
 from tests.artifacts import past
 from tests.builders import MIDNIGHT
+from tests.commands import invoke
 
 
 def rows_on(days: list[float], **columns: list[float] | list[str]) -> Rows:
@@ -81,16 +79,14 @@ def test_rows_of_the_feature_table_are_those_of_the_events() -> None:
 
 
 def test_the_command_over_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = typer.Typer()
-    app.command()(backtest)
     monkeypatch.setenv("LEAP_PARTITIONS", str(tmp_path))
     arguments = ["--recipe", "chain", "--warm-up", "3", "--json"]
-    nothing = CliRunner().invoke(app, arguments)
+    nothing = invoke("backtest", *arguments)
     assert (nothing.exit_code, "has no attempts" in nothing.output) == (1, True)
     Partitions(tmp_path).ingest(past())
-    found = msgspec.json.decode(CliRunner().invoke(app, arguments).output, type=Backtest)
+    found = msgspec.json.decode(invoke("backtest", *arguments).output, type=Backtest)
     assert found.all is not None and found.all.n == 420
-    unmapped = CliRunner().invoke(app, [str(Path(__file__)), *arguments])
+    unmapped = invoke("backtest", str(Path(__file__)), *arguments)
     assert unmapped.exit_code == 1 and "--mapping" in unmapped.output
 
 

@@ -10,18 +10,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from leap.predictor.artifacts import artifact as artifacts
 from leap.predictor.artifacts.local_store import LocalStore
-from leap.retrainer.cli.retrain import retrain
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.night.pipeline import Night
 from leap.retrainer.night.plan import report_name
 from leap.schemas.events import THROUGHPUT
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG
+from tests.commands import invoke
 from tests.retrainer.night.night_to_signal import PLAN
 from tests.services import ROOT
 
@@ -72,10 +70,8 @@ def test_a_second_night_says_that_another_is_running(yesterday: Path, tmp_path: 
     first = start(root, "window", signal.SIGSTOP)
     try:
         os.waitpid(first.pid, os.WUNTRACED)
-        app = typer.Typer()
-        app.command()(retrain)
         environment = {"LEAP_PARTITIONS": str(root / "partitions"), "LEAP_ARTIFACTS": str(root / "artifacts")}
-        second = CliRunner().invoke(app, ["--offline", "--date", NIGHT.isoformat()], env=environment)
+        second = invoke("retrain", "--offline", "--date", NIGHT.isoformat(), env=environment)
         assert second.exit_code == 1
         assert "another night is running" in second.output
     finally:

@@ -22,7 +22,7 @@ COUNT = 300
 @pytest.mark.real("the embedded broker forgets")
 def test_nothing_is_lost_when_the_broker_is_killed(settings: Settings, tmp_path: Path) -> None:
     port = free_port()
-    own = dict(settings.kafka) | {"bootstrap.servers": f"127.0.0.1:{port}", "log_level": "0"}
+    own = dict(settings.kafka) | {"bootstrap.servers": f"127.0.0.1:{port}"}
     settings = replace(settings, kafka=own)
     source, target = settings.topic(COMPLETED), settings.topic(PREFERENCES)
     outputs = CheckedProducer(settings)

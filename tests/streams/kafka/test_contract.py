@@ -116,7 +116,7 @@ def test_invalid_topic_name_raises_topic_error(settings: Settings) -> None:
 
 def test_unavailable_broker_raises_topic_error(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leap.streams.kafka.topic_admin.TIMEOUT_S", 0.3)
-    alone = replace(settings, kafka={"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": "0"})
+    alone = replace(settings, kafka={"bootstrap.servers": f"127.0.0.1:{free_port()}"})
     with pytest.raises(TopicError, match="broker unavailable"):
         assert_topics(alone, [Declared()])
 
@@ -148,7 +148,7 @@ def test_producer_delivers_key_value_and_timestamp(topics: Settings) -> None:
 
 
 def test_flush_reports_unacknowledged_events_without_a_broker(settings: Settings) -> None:
-    alone = replace(settings, kafka={"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": "0"})
+    alone = replace(settings, kafka={"bootstrap.servers": f"127.0.0.1:{free_port()}"})
     producer = CheckedProducer(alone)
     for _ in range(3):
         producer.produce("anything", b"x")

@@ -9,7 +9,7 @@ from leap.schemas.topics import load_topics
 from leap.streams.cli.topics import app
 from leap.streams.runtime.acl import ROLES, Role
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "security.md").read_text()
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "security.md").read_text(encoding="utf-8")
 OPERATOR = "operator"
 
 

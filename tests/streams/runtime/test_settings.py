@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from leap.schemas.errors import SettingsError
 from leap.streams.kafka.clients import admin_config, consumer_config, producer_config
-from leap.streams.runtime.settings import FIXED, VARIABLES, Settings, SettingsError
+from leap.streams.runtime.settings import FIXED, VARIABLES, Settings
 
 
 def test_defaults_are_those_of_the_table() -> None:

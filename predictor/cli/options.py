@@ -1,0 +1,13 @@
+"""Options that several commands have."""
+
+from typing import Annotated
+
+import typer
+
+Artifacts = Annotated[str, typer.Option(envvar="LEAP_ARTIFACTS", help="Path or fsspec URL of the artifacts.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for a program to read.")]
+Target = Annotated[str, typer.Option(help="Prediction target.")]
+TrustedKeys = Annotated[
+    str, typer.Option(envvar="LEAP_TRUSTED_KEYS", help="File of public keys, one of which must have signed.")
+]
+STORE = ".leap/artifacts"

@@ -1,0 +1,74 @@
+"""How ``leap rank`` shows a preference list: as a table, or in the format of another scheduler."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import yaml
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from leap.predictor.cli.errors import fail
+from leap.predictor.routing import schedulers
+from leap.schemas.events import JobSubmitted, PreferenceList
+from leap.schemas.safe_yaml import read_yaml
+
+console = Console(width=None if sys.stdout.isatty() else 120)
+
+
+def in_format(scheduler: str, answer: PreferenceList, submission: JobSubmitted, names: schedulers.Names) -> str:
+    """One hardware type a line (``list``), or YAML, which is JSON's superset for whoever pastes it."""
+    if scheduler == "list":
+        return "".join(f"{name}\n" for name in schedulers.hardware_types(answer, names))
+    formats: dict[str, Callable[[], object]] = {
+        "kubernetes": lambda: schedulers.kubernetes(answer, names),
+        "skypilot": lambda: schedulers.skypilot(answer, submission.config.accelerators_per_trainer, names),
+        "ray": lambda: schedulers.ray(answer, names),
+    }
+    try:
+        return yaml.safe_dump(formats[scheduler](), sort_keys=False)
+    except ValueError as error:
+        raise fail(str(error)) from None
+
+
+def read_names(path: Path | None) -> schedulers.Names:
+    """What a scheduler calls hardware types."""
+    if path is None:
+        return schedulers.SAME
+    try:
+        return msgspec.convert(read_yaml(path), dict[str, str])
+    except ValueError as error:
+        raise fail(f"{path}: {error}; expected lines such as `H100-SXM-80GB: H100`") from None
+
+
+def as_table(answer: PreferenceList) -> Table:
+    """Every candidate of a preference list: the ranked, best first, then the excluded."""
+    title = f"{answer.attempt_id} · {answer.family} · {answer.artifact or 'no artifact'}"
+    if answer.no_opinion:
+        title += f" · no opinion: {answer.no_opinion}"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("")
+    table.add_column("hardware type", no_wrap=True)
+    for name in ("samples/s", "80% interval", "USD/h", "score"):
+        table.add_column(name, justify="right")
+    table.add_column("basis (observations), or why excluded")
+    for rank, candidate in enumerate(answer.ranked, 1):
+        outside = f"; not seen in training: {', '.join(candidate.outside)}" if candidate.outside else ""
+        table.add_row(
+            str(rank),
+            candidate.hardware_type + (" (pinned)" if candidate.hardware_type == answer.pinned else ""),
+            _number(candidate.throughput),
+            f"{_number(candidate.lower)} to {_number(candidate.upper)}",
+            f"{candidate.cost_per_hour:,.2f}",
+            _number(candidate.score),
+            f"{candidate.basis} ({candidate.observations}){outside}",
+        )
+    for excluded in answer.excluded:
+        table.add_row("–", excluded.hardware_type, _number(excluded.throughput), "", "", "", excluded.reason)
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
