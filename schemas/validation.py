@@ -108,11 +108,11 @@ def part(whole: object, name: str) -> Any:
 
 def _with_value(event: object, message: str) -> str:
     """A message of the decoder, which says where, with the value that is there."""
-    expected, _, place = message.rpartition(" - at `$")
+    expected, _, location = message.rpartition(" - at `$")
     if not expected:
         return _text((), event, message) if not isinstance(event, Struct | dict) else message
     path: list[str] = []
-    for name in place.rstrip("`").replace("[", ".").replace("]", "").split(".")[1:]:
+    for name in location.rstrip("`").replace("[", ".").replace("]", "").split(".")[1:]:
         if not name:  # `[...]`, somewhere in a mapping
             break
         path.append(name)
@@ -120,13 +120,13 @@ def _with_value(event: object, message: str) -> str:
 
 
 def _at(event: object, path: Path) -> Any:
-    found: Any = event
+    value: Any = event
     for name in path:
-        if isinstance(found, list | tuple) and name.isdecimal():
-            found = found[int(name)] if int(name) < len(found) else None
+        if isinstance(value, list | tuple) and name.isdecimal():
+            value = value[int(name)] if int(name) < len(value) else None
         else:
-            found = part(found, name)
-    return found
+            value = part(value, name)
+    return value
 
 
 def _text(path: Path, value: object, expected: str) -> str:
