@@ -80,15 +80,23 @@ def _checked_length(model: ModelDefinition) -> int:
     """Bytes of a definition's operators and edges; raises if something is wrong with it."""
     if len(model.operators) > MAX_OPERATORS or len(model.edges) > MAX_EDGES:
         raise Rejected("a definition over the limits")
-    head = _encoder.encode(msgspec.structs.replace(model, operators=model.operators[:1], edges=()))
-    _definition.decode(head)
+    first = msgspec.structs.replace(model, operators=model.operators[:1], edges=())
+    head = _encoder.encode(first)
+    _expect_equal(_definition.decode(head), first)
     length = len(head)
     for parts, decoder in ((model.operators, _operators), (model.edges, _edges)):
         for start in range(0, len(parts), CHUNK):
-            data = _encoder.encode(parts[start : start + CHUNK])
-            decoder.decode(data)
+            chunk = parts[start : start + CHUNK]
+            data = _encoder.encode(chunk)
+            _expect_equal(decoder.decode(data), chunk)
             length += len(data)
     return length
+
+
+def _expect_equal(decoded: object, given: object) -> None:
+    """Raise for what JSON has no type for: bytes are written as text, so the definition may not be taken as it is."""
+    if decoded != given:
+        raise Rejected("a definition that reads otherwise than it was made")
 
 
 def clipped(text: str, length: int) -> str:
