@@ -15,12 +15,14 @@ an identifier out may join two halves of another, hence further passes, at most 
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
 from leap.predictor.features.generated_names import GENERATED_NAME, HASH_AFTER_DATE, POD, SLURM_ARRAY, is_size
+from leap.schemas.events import JobCompleted, JobSubmitted
 
-__all__ = ["RULES", "Rule", "family"]
+__all__ = ["RULES", "Rule", "family", "family_of", "family_repeats"]
 
 PASSES = 8
 """Depth of nesting that is followed. Real names need two or three passes; a name that is still changing
@@ -265,6 +267,25 @@ def family(job_name: str) -> str:
             return text or job_name
         text, shorter = shorter, _shorten_again(shorter)
     return text or job_name if shorter == text else job_name
+
+
+def family_of(event: JobSubmitted | JobCompleted) -> str:
+    """Family of an event's job: as it states it, else derived from the job name."""
+    return family(event.job_name) if event.family is None else event.family
+
+
+def family_repeats(names: Iterable[str]) -> tuple[int, int]:
+    """Return how many different names there are, and how many families.
+
+    As many families as names means that nothing repeats: the names say too little of what a job is.
+
+    Examples
+    --------
+    >>> family_repeats(["bert-20260114", "bert-20260115", "bert-20260115", "dlrm"])
+    (3, 2)
+    """
+    different = set(names)
+    return len(different), len({family(name) for name in different})
 
 
 def _shorten(text: str) -> str:

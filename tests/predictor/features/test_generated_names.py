@@ -90,7 +90,7 @@ LOWER = "abcdefghijklmnopqrstuvwxyz0123456789"
         ("train-bert-", POD, 5, "-train-1029384756", 0.28),
         ("bert-", LOWER, 8, "", 0.33),
         ("bert-", "0123456789abcdef", 6, "", 0.38),
-        ("bert-20260901-", "0123456789abcdef", 6, "", 0.72),
+        ("bert-20260901-", "0123456789abcdef", 6, "", 0.69),
         ("raysubmit_", LOWER + LOWER.upper(), 16, "", 1.0),
     ],
 )
