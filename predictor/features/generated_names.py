@@ -2,8 +2,8 @@
 
 A word counts as random if letters and digits change places often for its length and it does not read as a setting
 (``8x22b``, ``w4a16``, ``tp4pp2``), and only at the end of a name: ``train-mpt7b`` and ``train-mpt30b`` are two jobs.
-Of the random ends that tools make, that recognises about 29% of Kubernetes' five letters, 36% of the eight of Katib
-and of trackers, and 40% of six hexadecimal digits (70% after a date); the others look like names of things, as
+Of the random ends that tools make, that recognises about 29% of Kubernetes' five letters, 35% of the eight of Katib
+and of trackers, and 41% of six hexadecimal digits (71% after a date); the others look like names of things, as
 ``kqzwx`` and ``bert7`` do, and a job that has such a name should state its family. Of the words that end public
 names of packages 1 in 3,000 is taken for random, and half of those are.
 """
