@@ -49,7 +49,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True, omit_defaults=True):
     attempt_id
         Unique id of the attempt; a retry of the same job is another attempt.
     job_name
-        Name given by the user, from which the family is derived.
+        Name given by the user; the family is derived from it unless stated.
     model_type
         Type of model, for example ``llama2_70b_lora``.
     submitted_at
@@ -68,6 +68,8 @@ class JobSubmitted(Event, frozen=True, kw_only=True, omit_defaults=True):
         Number of samples to train on, for ``cheapest_by_deadline``.
     deadline
         Latest time to finish, for ``cheapest_by_deadline``.
+    family
+        Family of the job, taken as it is; derived from `job_name` if absent.
     """
 
     attempt_id: Name
@@ -81,6 +83,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True, omit_defaults=True):
     objective: Objective | None = None
     samples: Positive | None = None
     deadline: Time | None = None
+    family: Name | None = None
 
 
 class JobAllocated(Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -126,6 +129,8 @@ class JobCompleted(Event, frozen=True, kw_only=True, omit_defaults=True):
         Duration in hours times number of accelerators.
     measurements
         Prediction target to measured value; ``throughput`` in samples/s is the first target.
+    family
+        As in the submission; whoever states it there states it here.
 
     Raises
     ------
@@ -142,6 +147,7 @@ class JobCompleted(Event, frozen=True, kw_only=True, omit_defaults=True):
     model_type: Name | None = None
     accelerator_hours: Amount | None = None
     measurements: Annotated[dict[Name, Amount], Meta(max_length=MAX_TARGETS)] = field(default_factory=dict)
+    family: Name | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,7 +163,7 @@ class PreferenceList(Event, frozen=True, kw_only=True, omit_defaults=True):
     attempt_id, model_type, pinned, candidates
         As in the submission.
     family
-        Family of its job name.
+        Family of its job, as stated or derived.
     ranked
         Hardware types in order of preference, best first.
     excluded
@@ -199,7 +205,7 @@ class JobAttempt(Event, frozen=True, kw_only=True, omit_defaults=True):
     attempt_id
         Id of the attempt.
     family
-        Family of the job name.
+        Family of the job, as the submission states it or as derived from its name.
     submitted
         The submission; its model definition is replaced by `architecture`.
     completed

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.predictor.features import architecture
-from leap.predictor.features.job_family import family
+from leap.predictor.features.job_family import family_of
 from leap.schemas.events import JobSubmitted
 from leap.schemas.hardware import SPECIFICATIONS, Catalog
 
@@ -78,7 +78,7 @@ class JobBatch:
         configs = [submission.config for submission in submissions]
         return cls(
             model_type=strings([submission.model_type for submission in submissions]),
-            family=strings([family(submission.job_name) for submission in submissions]),
+            family=strings([family_of(submission) for submission in submissions]),
             submitted_at=np.array([seconds(submission.submitted_at) for submission in submissions], dtype=float),
             numbers=np.array(list(map(_numbers_of, configs)), dtype=float).reshape(-1, len(NUMBERS)),  # None is NaN
             names=np.array(list(map(_names_of, configs)), dtype=object).reshape(-1, len(NAMES)),

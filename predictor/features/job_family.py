@@ -7,7 +7,7 @@ what stays the same, so it is the key under which history is kept. Numbers that 
 Two errors are possible and they do not cost the same. Merging two jobs poisons the history of both; failing to
 merge two runs only makes a cold start. So every rule asks for a shape that names of things do not have, and what
 stays ambiguous is kept: bare numbers below seven digits, years and year-months, versions, node and GPU counts,
-random suffixes without a recognisable shape (``train-x2x4q``), user names without a marker.
+random suffixes without a recognisable shape (``train-kqzwx``), user names without a marker.
 
 Why it is linear: a rule starts only where a word starts, then reads either a bounded number of characters or the
 rest of that one word, so a pass costs a constant per character plus each word a constant number of times. Taking
@@ -15,10 +15,14 @@ an identifier out may join two halves of another, hence further passes, at most 
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["RULES", "Rule", "family"]
+from leap.predictor.features.generated_names import GENERATED_NAME, HASH_AFTER_DATE, POD, SLURM_ARRAY, is_size
+from leap.schemas.events import JobCompleted, JobSubmitted
+
+__all__ = ["RULES", "Rule", "family", "family_of", "family_repeats"]
 
 PASSES = 8
 """Depth of nesting that is followed. Real names need two or three passes; a name that is still changing
@@ -43,7 +47,6 @@ _DASHED_OCTETS = "-[1-9][0-9]{1,2}(?:-[0-9]{1,3}){3}"
 _HEX = "[0-9A-Fa-f]"
 _UUID = f"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}"
 _YARN = "[0-9]{10,14}_[0-9]{4,8}"
-_POD = "[bcdfghjklmnpqrstvwxz2456789]{5}"  # the alphabet of Kubernetes' rand.String: no vowels, no 0, 1, 3
 _COUNTED = (
     "[Rr](?i:un(?:[-_]?id)?|e(?:run|try|start|peat|submit|sume|sult))",
     "[Aa](?i:ttempt)",
@@ -56,6 +59,10 @@ _DATED = rf"{_YEAR}[-_./]{_MONTH}|[0-3][0-9][-_./][0-3][0-9][-_./]20|[0-2][0-9]:
 _NO_NUMBER = rf"[0-9A-Za-z]|\.[0-9]++(?![0-9A-Za-z])|[-_ ]{_UNIT}(?![A-Za-z])"
 _NUMBER = rf"[-_.=:# ]?(?!{_DATED})[0-9]{{1,6}}(?:[-_ ]of[-_ ][0-9]{{1,4}})?(?!{_NO_NUMBER})"
 _COUNTER = "|".join(word + _NUMBER for word in _COUNTED)
+_DAY_AND_CLOCK = (
+    rf"(?:{_DAY_FIRST}|{_MONTH_FIRST})[-_. T]{{1,2}}(?:{_HOUR}(?:[-_.:h]?{_SIXTY}){{2}}|{_HOUR}:{_SIXTY})"
+    rf"|[0-3][0-9]{_MONTH}{_YEAR}[-_T]{_HOUR}{_SIXTY}{_SIXTY}"
+)
 _STAGES = "train|training|eval|test|prod|dev|staging|debug|main|infer|inference|finetune|pretrain|py|sh|slurm|yaml"
 
 
@@ -131,7 +138,7 @@ RULES = (
     ),
     Rule(
         "timestamp",
-        rf"(?:{_YEAR_FIRST}){_TIME}(?:[-_.][0-9]{{1,3}}\Z)?",
+        rf"(?:{_YEAR_FIRST}){_TIME}(?:[-_.][0-9]{{1,3}}\Z|{HASH_AFTER_DATE})?",
         "year-month-day with any time of day; a short number after it at the very end is that day's counter",
         {
             "exp-2026-01-14T10:22:33Z": "exp",
@@ -143,7 +150,7 @@ RULES = (
     ),
     Rule(
         "other date",
-        rf"(?:{_DAY_FIRST}|{_MONTH_FIRST})(?![-_./][0-9]{{1,2}}(?![0-9A-Za-z]))"
+        rf"{_DAY_AND_CLOCK}|(?:{_DAY_FIRST}|{_MONTH_FIRST})(?![-_./][0-9]{{1,2}}(?![0-9A-Za-z]))"
         rf"|[0-3][0-9][-_ ]?{_MONTH_NAME}{_YEAR_AFTER}"
         rf"|{_MONTH_NAME}[-_ ]?[0-3][0-9](?:{_YEAR_AFTER}|[-_]{_HOUR}(?:[-_.:]{_SIXTY}){{2}})"
         rf"|[0-3][0-9]{_MONTH}{_DAY}[-_T]{_HOUR}{_SIXTY}{_SIXTY}|[0-2][0-9]:{_SIXTY}:{_SIXTY}{_FRACTION}{_ZONE}",
@@ -159,16 +166,35 @@ RULES = (
     ),
     Rule(
         "pod",
-        rf"[4-9bcdf]{{7,10}}-{_POD}|2[5-9][0-9]{{6}}-{_POD}|3[0-4][0-9]{{6}}-{_POD}",
+        rf"[4-9bcdf]{{7,10}}-{POD}|2[5-9][0-9]{{6}}-{POD}|3[0-4][0-9]{{6}}-{POD}",
         "Kubernetes: hash of the pod template, or a CronJob's minutes since 1970, then five random characters",
         {"trainer-7d9f8b6c5-x2x4q": "trainer", "nightly-29473101-kqzwx": "nightly", "t5xxl-mpt7b": "t5xxl-mpt7b"},
     ),
     Rule(
+        "generated name",
+        rf"{GENERATED_NAME}",
+        "the random end of a generated name: Kubernetes, Katib, Argo, trackers",
+        {
+            "train-bert-x7k2p": "train-bert",
+            "random-search-a8f3k2p9": "random-search",
+            "my-wf-7bdq2-train-1029384756": "my-wf-train",
+            "raysubmit_Kj2hs8dQmz71XcVb": "raysubmit",
+            "train-mpt7b": "train-mpt7b",
+            "train-8x22b": "train-8x22b",
+        },
+    ),
+    Rule(
         "hash",
-        r"[0-9]++[a-f][0-9a-f]*+(?<=[0-9a-f]{7})|[0-9]{1,5}-g[0-9a-f]{7,40}"
+        r"[0-9]++(?!ba[0-9]{1,3}b(?![0-9A-Za-z]))[a-f][0-9a-f]*+(?<=[0-9a-f]{7})|[0-9]{1,5}-g[0-9a-f]{7,40}"
         r"|[a-f](?![a-f]*+2[a-f]++(?![0-9A-Za-z]))[a-f]*+[0-9][0-9a-f]*+(?<=[0-9a-f]{7})(?<!(?:dec|feb)20[0-9]{2})(?<!ed25519)",
-        "git and other digests: seven or more hex digits, both letters and digits, but not dec2025 or face2face",
+        "git and other digests: seven or more hex digits, letters and digits; not dec2025, face2face or 235ba22b",
         {"bert-9f3c2ab": "bert", "bert-v1.2-14-g1a2b3c4": "bert-v1.2", "bert-dec2025": "bert-dec2025"},
+    ),
+    Rule(
+        "slurm array",
+        SLURM_ARRAY,
+        "number of a Slurm array and of its task; not the sizes that `is_size` knows",
+        {"bert_48293_7": "bert", "bert_48293_[1-10%4]": "bert", "gpt_12288_96": "gpt_12288_96"},
     ),
     Rule(
         "long number",
@@ -204,13 +230,16 @@ _RUN_SPECIFIC = re.compile(
     rf"(?P<job>[-_][0-9A-Za-z]++)\.(?!(?:{_STAGES})\.)[a-z]{{2,32}}(?=\.(?:{_COUNTER}))"
     # Separators before an identifier go with it. Read from the first of a row only, or a row would cost its square.
     rf"|(?<![{_ROW}])[{_ROW}]*+(?:(?<![0-9A-Za-z])(?:{_ANY_RULE})(?![0-9A-Za-z])|\(\)|\[\]|\{{\}})"
+    r"|_(?<=raysubmit_)[0-9A-Za-z]{16}(?![0-9A-Za-z])"
     # Glued to a word: exp20260114. A single letter before it makes a version: v20260114.
     rf"|20(?<=[A-Za-z]{{2}}20)[0-3][0-9]{_MONTH}{_DAY}{_TIME}(?![0-9A-Za-z])"
 )
 _MAYBE = re.compile("[0-9=:]")
 
 
-def _keep_job(match: re.Match[str]) -> str:
+def _replacement(match: re.Match[str]) -> str:
+    if match["array"] and is_size(int(match["array"])):
+        return match[0]
     return match["job"] or ""
 
 
@@ -230,7 +259,7 @@ def family(job_name: str) -> str:
     '0b72aca0-102e-4421-8ff3-2902d8353ff0'
     """
     text = job_name.strip(_SEPARATORS)
-    if not _MAYBE.search(text):
+    if not _MAYBE.search(text) and not text.startswith("raysubmit_"):
         return text or job_name
     shorter = _shorten(text)
     for _ in range(PASSES - 1):
@@ -240,8 +269,27 @@ def family(job_name: str) -> str:
     return text or job_name if shorter == text else job_name
 
 
+def family_of(event: JobSubmitted | JobCompleted) -> str:
+    """Family of an event's job: as it states it, else derived from the job name."""
+    return family(event.job_name) if event.family is None else event.family
+
+
+def family_repeats(names: Iterable[str]) -> tuple[int, int]:
+    """Return how many different names there are, and how many families.
+
+    As many families as names means that nothing repeats: the names say too little of what a job is.
+
+    Examples
+    --------
+    >>> family_repeats(["bert-20260114", "bert-20260115", "bert-20260115", "dlrm"])
+    (3, 2)
+    """
+    different = set(names)
+    return len(different), len({family(name) for name in different})
+
+
 def _shorten(text: str) -> str:
-    return _RUN_SPECIFIC.sub(_keep_job, text).strip(_SEPARATORS)
+    return _RUN_SPECIFIC.sub(_replacement, text).strip(_SEPARATORS)
 
 
 # A name comes once, what is left after the first pass again and again.

@@ -47,6 +47,7 @@ def _fields(held_out: TrainingSet, row: int, catalog: Catalog, at: datetime, nam
     return {
         "attempt_id": name,
         "job_name": jobs.family[row],
+        "family": jobs.family[row],
         "model_type": jobs.model_type[row],
         "submitted_at": at,
         "config": config | {"extra": dict(jobs.extra[row])},

@@ -134,6 +134,11 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         Texts that mean "no value".
     derived
         Helper columns, computed in order; each may use the previous ones.
+    family
+        Family of the job; derived from `job_name` unless given.
+    family_patterns
+        Regular expressions of what is taken out of `job_name` before that, or the YAML file that lists them, by its
+        path from the mapping's folder.
     submitted_at, started_at, finished_at, run_seconds
         Times; `started_at` defaults to `submitted_at`. Exactly one of the last two is given.
     time_format
@@ -158,6 +163,8 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     finished_at: Field | None = None
     run_seconds: Field | None = None
     status: Field = Source(constant=SUCCEEDED)
+    family: Field | None = None
+    family_patterns: tuple[str, ...] | str = ()
     extra: Annotated[dict[Name, Field], Meta(max_length=MAX_EXTRA)] = {}
     candidates: Annotated[tuple[Name, ...], Meta(max_length=MAX_CANDIDATES - 1)] = ()
     keep: tuple[Condition, ...] = ()
@@ -195,10 +202,14 @@ def load_mapping(name: str | Path) -> Mapping:
     shipped = FOLDER / f"{name}.yaml"
     path = shipped if "/" not in str(name) and shipped.is_file() else Path(name)
     try:
-        return msgspec.convert(read_yaml(path, MAX_BYTES), Mapping)
+        mapping = msgspec.convert(read_yaml(path, MAX_BYTES), Mapping)
+        if isinstance(mapping.family_patterns, str):
+            listed = read_yaml(path.parent / mapping.family_patterns, MAX_BYTES)
+            mapping = msgspec.structs.replace(mapping, family_patterns=msgspec.convert(listed, tuple[str, ...]))
+        return mapping
     except OSError as error:
         known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
-        raise MappingError(f"{path}: {error.strerror}; give a file, or one of {known}") from error
+        raise MappingError(f"{error.filename or path}: {error.strerror}; give a file, or one of {known}") from error
     except YamlError as error:
         raise MappingError(f"{path}: {error}; is it a mapping?") from error
     except msgspec.ValidationError as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from leap.predictor.features.family_patterns import FamilyPatterns, PatternError
 from leap.schemas.backfill.mapping import ROW_NUMBER, Field, Mapping, MappingError, Source
 from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted
 from leap.streams.backfill.field_readers import Reader, Unusable, condition, flag, moment, number, reader, text
@@ -16,9 +17,10 @@ from leap.streams.kafka.partition_key import JobEvent
 
 Job = tuple[JobSubmitted, JobAllocated, JobCompleted]
 
-_NAMES = ("attempt_id", "job_name", "model_type", "hardware_type", "status")
+_NAMES = ("attempt_id", "job_name", "model_type", "hardware_type", "status", "family")
+_SHARED = ("attempt_id", "job_name", "model_type", "family")
 _TIMES = ("submitted_at", "started_at", "finished_at")
-_REQUIRED = frozenset({*_NAMES, *_TIMES, "run_seconds", "config.num_trainers", "config.accelerators_per_trainer"})
+_REQUIRED = frozenset({*_NAMES[:-1], *_TIMES, "run_seconds", "config.num_trainers", "config.accelerators_per_trainer"})
 _CONFIG_TEXTS = frozenset({"precision", "optimizer", "sharding"})
 _CONFIG_FLAGS = frozenset({"activation_checkpointing"})
 
@@ -60,11 +62,15 @@ class RowMapper:
     Raises
     ------
     MappingError
-        If the mapping uses a column that the table does not have.
+        If the mapping uses a column that the table does not have, or a pattern of families is refused.
     """
 
     def __init__(self, mapping: Mapping, columns: Iterable[str]) -> None:
         self._mapping = mapping
+        try:
+            self._patterns = FamilyPatterns(mapping.family_patterns) if mapping.family_patterns else None
+        except PatternError as error:
+            raise MappingError(f"family_patterns: {error}") from error
         self._missing = frozenset(mapping.missing)
         self._columns = {*columns, ROW_NUMBER}
         for test in mapping.keep:
@@ -111,7 +117,11 @@ class RowMapper:
         hardware_type = values["hardware_type"]
         started_at = values.get("started_at", values["submitted_at"])
         finished_at = values.get("finished_at") or started_at + timedelta(seconds=values["run_seconds"])
-        job = {name: values[name] for name in ("attempt_id", "job_name", "model_type")}
+        job: dict[str, Any] = {
+            name: values[name] for name in ("attempt_id", "job_name", "model_type", "family") if name in values
+        }
+        if self._patterns is not None:
+            job.setdefault("family", self._patterns.family(job["job_name"]))
         submitted = msgspec.convert(
             {
                 **job,

@@ -12,7 +12,7 @@ import typer
 
 from leap.predictor.cli.errors import fail, writable
 from leap.predictor.cli.options import Json, Target
-from leap.predictor.features.job_family import family as family_of
+from leap.predictor.features.job_family import family as derived_family
 from leap.schemas.events import THROUGHPUT
 from leap.streams.cli.common import read_settings
 
@@ -36,10 +36,12 @@ def show(family: Family, target: Target = THROUGHPUT, as_json: Json = False) -> 
     """
     from leap.streams.history.updates import Key
 
-    name = family_of(family)
     with _open() as (_, store):
-        found = {key: value for key, value in store.bucket(target, name).statistics.items() if key.name == name}
-        if Key("family", name) not in found:
+        for name in (family, derived_family(family)):  # a stated family is taken as it is
+            found = {key: value for key, value in store.bucket(target, name).statistics.items() if key.name == name}
+            if Key("family", name) in found:
+                break
+        else:
             near = ", ".join(_nearest(store, target, name)) or "none; the history has no families yet"
             raise fail(f"no history of family {name!r} for {target}. Nearest names: {near}")
     overall = _row(found[Key("family", name)])

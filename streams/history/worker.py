@@ -7,7 +7,7 @@ from functools import lru_cache
 from queue import SimpleQueue
 from threading import Thread
 
-from leap.predictor.features.job_family import family
+from leap.predictor.features.job_family import family_of
 from leap.schemas.codec import Rejected, decode
 from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
 from leap.schemas.topics import COMPLETED
@@ -73,7 +73,7 @@ def observe(completed: JobCompleted, message: Message, targets: Collection[str] 
 
 def keys(completed: JobCompleted) -> tuple[Key, ...]:
     """Keys of the statistics that a completion updates; the message key is not used."""
-    return _keys(family(completed.job_name), completed.hardware_type, completed.model_type)
+    return _keys(family_of(completed), completed.hardware_type, completed.model_type)
 
 
 @lru_cache(16_384)

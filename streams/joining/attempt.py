@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from leap.predictor.features.architecture import summary
-from leap.predictor.features.job_family import family
+from leap.predictor.features.job_family import family_of
 from leap.schemas.codec import MAX_DECODED_BYTES, E, decode
 from leap.schemas.events import JobAllocated, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
 from leap.schemas.hardware import Hardware
@@ -120,7 +120,7 @@ def join_parts(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt:
         served = _served_from(parts["served"][RANK:])
     return JobAttempt(
         attempt_id=completed.attempt_id,
-        family=family(submitted.job_name),
+        family=family_of(submitted),
         submitted=submitted,
         completed=completed,
         allocated=allocated,

@@ -1,6 +1,6 @@
 """Topic and message key of a launcher's events."""
 
-from leap.predictor.features.job_family import family
+from leap.predictor.features.job_family import family_of
 from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted
 from leap.schemas.topics import ALLOCATED, COMPLETED, SUBMITTED
 
@@ -15,4 +15,4 @@ def address(event: JobEvent) -> tuple[str, bytes]:
         case JobAllocated():
             return ALLOCATED, event.attempt_id.encode()
         case JobCompleted():
-            return COMPLETED, family(event.job_name).encode()
+            return COMPLETED, family_of(event).encode()

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from leap.predictor.features.job_family import family
+from leap.predictor.features.job_family import family_of
 from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted, PreferenceList
 
 #: A day between training runs, plus half a day for a late one.
@@ -41,7 +41,7 @@ class Finished:
         """Add a completion; the later of duplicates wins."""
         measured = completed.measurements.get(THROUGHPUT, 0.0) if completed.status == SUCCEEDED else 0.0
         if measured > 0:
-            attempts = self._families.setdefault(family(completed.job_name), {})
+            attempts = self._families.setdefault(family_of(completed), {})
             known = attempts.get(completed.attempt_id)
             if known is None or known[0] <= finished_at:
                 attempts[completed.attempt_id] = (finished_at, math.log(measured))

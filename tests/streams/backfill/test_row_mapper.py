@@ -249,3 +249,23 @@ def test_every_row_of_mlperf_and_sia_is_mapped(shared_data: Path) -> None:
     attempts = [submitted for submitted, _, _ in runs.jobs + cells.jobs]
     assert len({attempt.attempt_id for attempt in attempts}) == len(attempts)
     assert min(attempt.submitted_at for attempt in attempts).year == 2020
+
+
+def test_the_family_of_a_row() -> None:
+    by_pattern = msgspec.structs.replace(MAPPING, family_patterns=("-resnet$",))
+    by_column = msgspec.structs.replace(by_pattern, family="queue")
+    for mapping, expected in ((MAPPING, None), (by_pattern, "train"), (by_column, "night")):
+        result = RowMapper(mapping, ROW).job(1, dict(ROW))
+        assert isinstance(result, tuple)
+        assert result[0].family == result[2].family == expected
+    with pytest.raises(MappingError, match="family_patterns: pattern"):
+        RowMapper(msgspec.structs.replace(MAPPING, family_patterns=("(a+)+",)), ROW)
+
+
+def test_patterns_of_families_from_a_file_beside_the_mapping(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_bytes(msgspec.yaml.encode(msgspec.structs.replace(MAPPING, family_patterns="families.yaml")))
+    with pytest.raises(MappingError, match=r"families\.yaml: No such file"):
+        load_mapping(file)
+    (tmp_path / "families.yaml").write_text('["-[a-z]+$"]', encoding="utf-8")
+    assert load_mapping(file).family_patterns == ("-[a-z]+$",)
