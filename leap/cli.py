@@ -75,8 +75,10 @@ def load(command: Command) -> Any:
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
         single.command(command.name)(target)
         loaded = get_command(single)
-    for each in (loaded, *getattr(loaded, "commands", {}).values()):
-        each.help = each.help.replace("\n\nExample", "\n\n\b\nExample")  # Click's mark of lines that it must not join
+    for member in (loaded, *getattr(loaded, "commands", {}).values()):
+        member.help = member.help.replace(
+            "\n\nExample", "\n\n\b\nExample"
+        )  # Click's mark of lines that it must not join
     return loaded
 
 
@@ -129,11 +131,11 @@ def main() -> None:
     try:
         app()
     except ImportError as error:
-        found = error.__cause__ or error  # fsspec says in words of its own that s3fs is missing
-        missing = found.name if isinstance(found, ModuleNotFoundError) else None
+        cause = error.__cause__ or error  # fsspec says in words of its own that s3fs is missing
+        missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
         if extra := _extra(missing):
             fail(f"{missing} is not installed; run: {install_command(extra)}")
-        elif found is not error and missing:
+        elif cause is not error and missing:
             fail(f"{error}; run: pip install {missing}")
         else:
             raise

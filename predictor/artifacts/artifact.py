@@ -122,12 +122,12 @@ def write(parent: Path, manifest: Manifest, catalog: Catalog, write_files: Calla
         final = msgspec.structs.replace(manifest, version=version, files=files)
         (draft / manifests.FILE).write_bytes(manifests.encode(final))
         sync_folder(draft)
-        place = parent / version
-        if not place.exists():
+        destination = parent / version
+        if not destination.exists():
             draft.chmod(0o755)
-            draft.rename(place)
+            draft.rename(destination)
             sync(parent)
-        return place
+        return destination
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

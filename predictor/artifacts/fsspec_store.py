@@ -71,10 +71,10 @@ class RemoteStore:
     def folder(self, target: str, version: str) -> Path:
         """See :class:`leap.predictor.artifacts.store.ArtifactStore`."""
         manifest = self._checked(target, version)
-        place = self._cache / target / version
-        if not _is_copy(place, manifest):
-            self._fetch(target, version, manifest, place)
-        return place
+        location = self._cache / target / version
+        if not _is_copy(location, manifest):
+            self._fetch(target, version, manifest, location)
+        return location
 
     def _checked(self, target: str, version: str) -> bytes:
         """The manifest of a version that is there, signed where it must be."""
@@ -89,11 +89,11 @@ class RemoteStore:
             raise missing(version, target, self._url)
         return data
 
-    def _fetch(self, target: str, version: str, manifest: bytes, place: Path) -> None:
+    def _fetch(self, target: str, version: str, manifest: bytes, location: Path) -> None:
         """Bring an artifact into the cache; nothing is read that is longer than its manifest says."""
         files = decode(manifest).files
-        place.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=place.parent))
+        location.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=location.parent))
         try:
             for name, entry in files.items():
                 path = self._path(target, version, name)
@@ -102,11 +102,11 @@ class RemoteStore:
                 self._files.get_file(path, str(draft / name))
             (draft / MANIFEST).write_bytes(manifest)
             sync_folder(draft)
-            if place.exists() and not _is_copy(place, manifest):
-                shutil.rmtree(place)
-            if not place.exists():
-                draft.rename(place)
-            cached = sorted(place.parent.glob("[!.]*"), key=lambda path: path.stat().st_mtime)
+            if location.exists() and not _is_copy(location, manifest):
+                shutil.rmtree(location)
+            if not location.exists():
+                draft.rename(location)
+            cached = sorted(location.parent.glob("[!.]*"), key=lambda path: path.stat().st_mtime)
             for old in cached[:-CACHED]:
                 shutil.rmtree(old, ignore_errors=True)
         finally:
@@ -126,20 +126,20 @@ class RemoteStore:
 
     def add(self, target: str, folder: Path) -> None:
         """See :class:`leap.predictor.artifacts.store.ArtifactStore`."""
-        place = self._path(target, folder.name)
-        if self._files.exists(f"{place}/{MANIFEST}"):
+        location = self._path(target, folder.name)
+        if self._files.exists(f"{location}/{MANIFEST}"):
             return
         for path in sorted(folder.iterdir()):
             if FILE_NAME.fullmatch(path.name) and path.name != MANIFEST:
-                self._files.pipe_file(f"{place}/{path.name}", path.read_bytes())
-        self._files.pipe_file(f"{place}/{MANIFEST}", (folder / MANIFEST).read_bytes())
+                self._files.pipe_file(f"{location}/{path.name}", path.read_bytes())
+        self._files.pipe_file(f"{location}/{MANIFEST}", (folder / MANIFEST).read_bytes())
 
     def remove(self, target: str, version: str) -> None:
         """See :class:`leap.predictor.artifacts.store.ArtifactStore`."""
-        place = self._path(target, version)
-        if VERSION.fullmatch(version) and self._files.exists(f"{place}/{MANIFEST}"):
-            self._files.rm_file(f"{place}/{MANIFEST}")
-            self._files.rm(place, recursive=True)
+        location = self._path(target, version)
+        if VERSION.fullmatch(version) and self._files.exists(f"{location}/{MANIFEST}"):
+            self._files.rm_file(f"{location}/{MANIFEST}")
+            self._files.rm(location, recursive=True)
 
     def pointer(self, target: str) -> Pointer | None:
         """See :class:`leap.predictor.artifacts.store.ArtifactStore`."""
@@ -161,9 +161,9 @@ class RemoteStore:
         except OSError as error:
             if not _refused(error):
                 raise
-        found = self.pointer(target)
-        if found != pointer:  # a write that was tried again is refused for its own sake
-            raise PointerMoved(f"production of {target!r} moved to {found and found.version}; another writer won")
+        current = self.pointer(target)
+        if current != pointer:  # a write that was tried again is refused for its own sake
+            raise PointerMoved(f"production of {target!r} moved to {current and current.version}; another writer won")
 
     def _unchanged(self, target: str) -> dict[str, str]:
         """Arguments of a write that succeeds only while the pointer is as it is now, where the store has them."""
@@ -176,14 +176,14 @@ class RemoteStore:
             return {"IfNoneMatch": "*"}
 
 
-def _is_copy(place: Path, manifest: bytes) -> bool:
+def _is_copy(location: Path, manifest: bytes) -> bool:
     """Whether a folder in the cache holds this manifest, the files that it names as it names them, and nothing else."""
     try:
-        if bounded_read(place / MANIFEST, MAX_MANIFEST_BYTES) != manifest:
+        if bounded_read(location / MANIFEST, MAX_MANIFEST_BYTES) != manifest:
             return False
         files = decode(manifest).files
-        return {path.name for path in place.iterdir() if not path.is_symlink()} == {MANIFEST, *files} and all(
-            FileEntry.of(place / name) == entry for name, entry in files.items()
+        return {path.name for path in location.iterdir() if not path.is_symlink()} == {MANIFEST, *files} and all(
+            FileEntry.of(location / name) == entry for name, entry in files.items()
         )
     except (OSError, ArtifactError):
         return False

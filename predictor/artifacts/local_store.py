@@ -66,26 +66,26 @@ class LocalStore:
 
     def add(self, target: str, folder: Path) -> None:
         """See :class:`ArtifactStore`."""
-        place = self.root / target / folder.name
-        if folder.resolve() == place.resolve() or place.exists():
+        location = self.root / target / folder.name
+        if folder.resolve() == location.resolve() or location.exists():
             return
-        place.parent.mkdir(parents=True, exist_ok=True)
-        for left in place.parent.glob(".draft-*"):
+        location.parent.mkdir(parents=True, exist_ok=True)
+        for left in location.parent.glob(".draft-*"):
             if left.stat().st_mtime < time.time() - ABANDONED_S:
                 shutil.rmtree(left)
-        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=place.parent))
+        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=location.parent))
         shutil.copytree(folder, draft, dirs_exist_ok=True)
         draft.touch()  # not the time of the folder that it was copied from
         sync_folder(draft)
-        draft.rename(place)
-        sync(place.parent)
+        draft.rename(location)
+        sync(location.parent)
 
     def remove(self, target: str, version: str) -> None:
         """See :class:`ArtifactStore`."""
-        place = self.root / target / version
-        if VERSION.fullmatch(version) and place.is_dir():
-            doomed = place.with_name(f".draft-{version}")
-            place.rename(doomed)
+        location = self.root / target / version
+        if VERSION.fullmatch(version) and location.is_dir():
+            doomed = location.with_name(f".draft-{version}")
+            location.rename(doomed)
             shutil.rmtree(doomed)
 
     def pointer(self, target: str) -> Pointer | None:
@@ -100,14 +100,14 @@ class LocalStore:
         self.folder(target, pointer.version)
         with self._locked(target):
             check_expected(pointer_or_none(self, target), expected, target)
-            place = self.root / target / POINTER
-            draft = place.with_name(f".{POINTER}.draft")
+            location = self.root / target / POINTER
+            draft = location.with_name(f".{POINTER}.draft")
             with draft.open("wb") as file:
                 file.write(msgspec.json.encode(pointer))
                 file.flush()
                 os.fsync(file.fileno())
-            draft.replace(place)
-            sync(place.parent)
+            draft.replace(location)
+            sync(location.parent)
 
     @contextmanager
     def _locked(self, target: str) -> Iterator[None]:

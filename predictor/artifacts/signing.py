@@ -69,10 +69,10 @@ class SigningKey:
 
     def sign_folder(self, folder: Path) -> None:
         """Sign an artifact in its folder, beside the signatures that it has."""
-        place, draft = folder / FILE, folder / f".{FILE}.draft"
-        present = bounded_read(place, MAX_SIGNATURES_BYTES) if place.exists() else None
+        location, draft = folder / FILE, folder / f".{FILE}.draft"
+        present = bounded_read(location, MAX_SIGNATURES_BYTES) if location.exists() else None
         draft.write_bytes(self.sign(bounded_read(folder / MANIFEST, MAX_MANIFEST_BYTES), present))
-        draft.replace(place)
+        draft.replace(location)
 
 
 class TrustedKeys:
@@ -117,14 +117,14 @@ class TrustedKeys:
         """
         if signatures is None:
             raise ArtifactError(f"{version} is not signed; sign it with `leap artifact sign`, or promote another one")
-        found = _decode(signatures)
-        trusted = found.keys() & self._keys.keys()
+        decoded = _decode(signatures)
+        trusted = decoded.keys() & self._keys.keys()
         if not trusted:
             known = ", ".join(sorted(name[:12] for name in self._keys))
             raise ArtifactError(f"{version} is signed by none of the trusted keys ({known}); do not trust its source")
         for fingerprint in trusted:
             try:
-                self._keys[fingerprint].verify(found[fingerprint], _message(manifest))
+                self._keys[fingerprint].verify(decoded[fingerprint], _message(manifest))
             except Exception as error:  # InvalidSignature, of a package that is imported when it is needed
                 raise ArtifactError(
                     f"{version}: its manifest is not what {fingerprint[:12]} signed; do not trust its source"

@@ -116,11 +116,11 @@ def pointer_or_none(store: ArtifactStore, target: str) -> Pointer | None:
         return None
 
 
-def check_expected(found: Pointer | None, expected: Pointer | None, target: str) -> None:
-    """Raise `PointerMoved` unless `found` is `expected`."""
-    if found != expected:
+def check_expected(current: Pointer | None, expected: Pointer | None, target: str) -> None:
+    """Raise `PointerMoved` unless `current` is `expected`."""
+    if current != expected:
         raise PointerMoved(
-            f"production of {target!r} is at {_named(found)}, not at {_named(expected)}; another writer won"
+            f"production of {target!r} is at {_named(current)}, not at {_named(expected)}; another writer won"
         )
 
 

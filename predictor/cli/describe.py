@@ -44,14 +44,14 @@ def describe(
     if (model is None) == (torch is None):
         raise fail("name a model's file, or its factory with --torch")
     try:
-        found = _described(model, torch, _sizes(size or []))
+        definition = _described(model, torch, _sizes(size or []))
     except NotDescribed as error:
         raise fail(str(error)) from None
     if summary:
-        for name, value in architecture.summary(found).items():
+        for name, value in architecture.summary(definition).items():
             print(f"{name:28}{value:>24,.10g}")
         return
-    text = msgspec.json.encode(found)
+    text = msgspec.json.encode(definition)
     if len(text) > MAX_MESSAGE_BYTES:
         typer.echo(
             f"{len(text):,} bytes, more than the {MAX_MESSAGE_BYTES:,} of a message: it will be refused", err=True
@@ -83,9 +83,9 @@ def _described(model: Path | None, torch: str | None, sizes: dict[str, int]) -> 
 
 def _sizes(written: list[str]) -> dict[str, int]:
     sizes = {}
-    for each in written:
-        name, _, value = each.partition("=")
+    for size in written:
+        name, _, value = size.partition("=")
         if not name or not value.isdecimal():
-            raise NotDescribed(f"--size {each}: expected NAME=NUMBER")
+            raise NotDescribed(f"--size {size}: expected NAME=NUMBER")
         sizes[name] = int(value)
     return sizes

@@ -106,7 +106,7 @@ def _class(named: _Named, config: Any) -> Any:
 
     name = named.architectures[0] if named.architectures else None
     module = resolve_name(transformers.AutoModel._model_mapping[type(config)].__module__)
-    known = [each for each in module.__all__ if not each.endswith("PreTrainedModel")]
+    known = [name for name in module.__all__ if not name.endswith("PreTrainedModel")]
     if name is None or name not in known:
         raise NotDescribed(f"the first of architectures is {name!r}; write one of {', '.join(known)} in a copy")
     return getattr(module, name)

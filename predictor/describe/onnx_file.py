@@ -78,10 +78,10 @@ def _check(model: ModelProto) -> None:
         raise NotDescribed("has functions of its own; inline them first with onnx.inliner.inline_local_functions")
     if len(graph.node) > MAX_OPERATORS:
         raise NotDescribed(f"{len(graph.node):,} nodes, over the {MAX_OPERATORS:,} that a definition may have")
-    made = {""} | {each.name for each in graph.input} | {each.name for each in graph.initializer}
-    made |= {each.values.name for each in graph.sparse_initializer}
+    made = {""} | {tensor.name for tensor in graph.input} | {tensor.name for tensor in graph.initializer}
+    made |= {tensor.values.name for tensor in graph.sparse_initializer}
     for node in graph.node:
-        if any(each.HasField("g") or each.graphs for each in node.attribute):
+        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
             raise NotDescribed(f"{_place(node)}: a branch or loop has no fixed number of operations; export without it")
         for name in node.input:
             if name not in made:
@@ -97,12 +97,12 @@ def _check(model: ModelProto) -> None:
 
 def _fix_inputs(graph: GraphProto, sizes: dict[str, int]) -> int:
     """Put numbers in place of symbols; return how many samples one run takes."""
-    weights = {each.name for each in graph.initializer}
-    inputs = [each for each in graph.input if each.name not in weights]
+    weights = {tensor.name for tensor in graph.initializer}
+    inputs = [tensor for tensor in graph.input if tensor.name not in weights]
     batch = sizes.pop("batch", None)
     missing, used = set(), set()
-    for each in inputs:
-        for axis, dimension in enumerate(each.type.tensor_type.shape.dim):
+    for tensor in inputs:
+        for axis, dimension in enumerate(tensor.type.tensor_type.shape.dim):
             name = dimension.dim_param
             if name in sizes:
                 dimension.dim_value = sizes[name]
@@ -111,9 +111,9 @@ def _fix_inputs(graph: GraphProto, sizes: dict[str, int]) -> int:
                 if axis == 0:
                     dimension.dim_value = batch or 1
                 else:
-                    missing.add(name or f"unnamed dimension {axis} of input {each.name!r}")
+                    missing.add(name or f"unnamed dimension {axis} of input {tensor.name!r}")
             if dimension.HasField("dim_value") and not 1 <= dimension.dim_value <= MAX_DIMENSION:
-                raise NotDescribed(f"input {each.name!r}: dimension {axis} is not from 1 to {MAX_DIMENSION:,}")
+                raise NotDescribed(f"input {tensor.name!r}: dimension {axis} is not from 1 to {MAX_DIMENSION:,}")
     if missing:
         raise NotDescribed(f"say the size of {', '.join(sorted(missing))}, as in --size {min(missing)}=128")
     if strange := sizes.keys() - used:
@@ -137,13 +137,13 @@ class _Reading:
         self.batch = batch
         self.nodes = list(graph.node)
         self.tensors: dict[str, Tensor] = {}
-        for each in (*graph.input, *graph.value_info, *graph.output):
-            self.tensors[each.name] = _tensor(each)
-        weights = {each.name for each in graph.initializer}
+        for tensor in (*graph.input, *graph.value_info, *graph.output):
+            self.tensors[tensor.name] = _tensor(tensor)
+        weights = {tensor.name for tensor in graph.initializer}
         for tensor in graph.initializer:
             self.tensors[tensor.name] = Tensor(tuple(tensor.dims), tensor.data_type)
-        self.constant = {"", *weights, *(each.values.name for each in graph.sparse_initializer)}
-        self.maker: dict[str, int] = {each.name: Graph.input for each in graph.input if each.name not in weights}
+        self.constant = {"", *weights, *(tensor.values.name for tensor in graph.sparse_initializer)}
+        self.maker: dict[str, int] = {tensor.name: Graph.input for tensor in graph.input if tensor.name not in weights}
         self.counted: set[str] = set()
         self.values: dict[int, int] = {}  # of each type, over the parameters
         self.made = Graph(name, "fp32")
@@ -160,7 +160,7 @@ class _Reading:
                 raise NotDescribed(f"{_place(node)}: {error}") from None
             except (LookupError, StopIteration, ValueError) as error:
                 raise NotDescribed(f"{_place(node)}: an input, dimension or attribute is missing: {error}") from None
-        most = max(self.values, key=lambda each: self.values[each], default=TensorProto.FLOAT)
+        most = max(self.values, key=lambda kind: self.values[kind], default=TensorProto.FLOAT)
         self.made.precision = PRECISIONS[most]
         return self.made.definition()
 
@@ -176,7 +176,7 @@ class _Reading:
             shape=self._of_a_sample(outputs[0].shape) if outputs else (),
             parameters=self._parameters(node),
             flops=flops(node, inputs, outputs) / self.batch,
-            bytes=sum(elements(each.shape) * ELEMENT_BYTES.get(each.type, 8) for each in moved) / self.batch,
+            bytes=sum(elements(tensor.shape) * ELEMENT_BYTES.get(tensor.type, 8) for tensor in moved) / self.batch,
             attributes=attributes(node, inputs, from_table),
         )
         position = self.made.add(operator, sorted({self.maker[name] for name in read}))
@@ -205,7 +205,7 @@ def _tensor(value: ValueInfoProto) -> Tensor:
     described = value.type.tensor_type
     if not described.HasField("shape"):
         return Tensor(None, described.elem_type)
-    sizes = tuple(each.dim_value if each.HasField("dim_value") else -1 for each in described.shape.dim)
+    sizes = tuple(axis.dim_value if axis.HasField("dim_value") else -1 for axis in described.shape.dim)
     return Tensor(sizes, described.elem_type)
 
 

@@ -91,7 +91,7 @@ def flops(node: NodeProto, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) 
         return float(elements(outputs[0].shape) * math.prod(_integers(node, "kernel_shape")))
     if node.domain not in ("", "ai.onnx"):
         raise Unknown(f"operators of {node.domain[:100]!r} are not known; export the model before it is optimised")
-    return float(sum(elements(each.shape) for each in outputs))
+    return float(sum(elements(tensor.shape) for tensor in outputs))
 
 
 def _known(tensor: Tensor, what: str) -> Shape:
@@ -126,7 +126,9 @@ def _recurrent(node: NodeProto, inputs: Sequence[Tensor], outputs: Sequence[Tens
 
 
 def _einsum(node: NodeProto, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> int:
-    equation = next(helper.get_attribute_value(each) for each in node.attribute if each.name == "equation").decode()
+    equation = next(
+        helper.get_attribute_value(attribute) for attribute in node.attribute if attribute.name == "equation"
+    ).decode()
     terms = equation.replace(" ", "").partition("->")[0].split(",")
     if "..." in equation or len(terms) != len(inputs):
         raise Unknown(f"equation {equation[:100]!r} is not of plain letters, one term an input")
@@ -172,8 +174,8 @@ _FORMULAS: dict[str, _Formula] = {
 
 
 def _integer(node: NodeProto, name: str, default: int) -> int:
-    return next((each.i for each in node.attribute if each.name == name), default)
+    return next((attribute.i for attribute in node.attribute if attribute.name == name), default)
 
 
 def _integers(node: NodeProto, name: str) -> list[int]:
-    return next((list(each.ints) for each in node.attribute if each.name == name), [1])
+    return next((list(attribute.ints) for attribute in node.attribute if attribute.name == name), [1])

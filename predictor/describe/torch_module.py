@@ -18,7 +18,7 @@ WHOLE = (
 )  # fmt: skip
 
 
-def describe(place: str) -> ModelDefinition:
+def describe(reference: str) -> ModelDefinition:
     """The model that a factory makes.
 
     Parameters
@@ -32,10 +32,10 @@ def describe(place: str) -> ModelDefinition:
     NotDescribed
         If PyTorch is not installed, there is no such factory, or its module cannot be traced.
     """
-    return trace(place).definition()
+    return trace(reference).definition()
 
 
-def trace(place: str) -> Trace:
+def trace(reference: str) -> Trace:
     """What PyTorch says of the model that a factory makes; see `describe`."""
     try:
         import torch
@@ -44,19 +44,19 @@ def trace(place: str) -> Trace:
             raise
         raise NotDescribed("PyTorch is not installed; run: pip install torch") from None
     try:
-        factory = resolve_name(place)
+        factory = resolve_name(reference)
     except (ModuleNotFoundError, AttributeError, ValueError) as error:
-        raise NotDescribed(f"{place}: {error}; expected package.module:factory") from None
+        raise NotDescribed(f"{reference}: {error}; expected package.module:factory") from None
     with torch.device("meta"):
         made = factory()
     if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[0], torch.nn.Module):
-        raise NotDescribed(f"{place}: returned {type(made).__name__}; expected (module, inputs of one sample)")
+        raise NotDescribed(f"{reference}: returned {type(made).__name__}; expected (module, inputs of one sample)")
     module, inputs = made
-    return export(place, module, tuple(inputs), {})
+    return export(reference, module, tuple(inputs), {})
 
 
-def export(place: str, module: Any, inputs: tuple[Any, ...], named_inputs: dict[str, Any]) -> Trace:
-    """What PyTorch says of a module on inputs of one sample; `place` is where it came from, for the error."""
+def export(reference: str, module: Any, inputs: tuple[Any, ...], named_inputs: dict[str, Any]) -> Trace:
+    """What PyTorch says of a module on inputs of one sample; `reference` is where it came from, for the error."""
     import torch
 
     try:
@@ -66,7 +66,7 @@ def export(place: str, module: Any, inputs: tuple[Any, ...], named_inputs: dict[
         with torch.no_grad():
             program = torch.export.export(module.eval(), inputs, named_inputs).run_decompositions(taken_apart)
     except Exception as error:  # whatever the module raises, or PyTorch when it cannot follow it
-        raise NotDescribed(f"{place}: cannot be traced: {type(error).__name__}: {str(error)[:500]}") from None
+        raise NotDescribed(f"{reference}: cannot be traced: {type(error).__name__}: {str(error)[:500]}") from None
     return _plain(module, program)
 
 
@@ -89,7 +89,7 @@ def _plain(module: Any, program: Any) -> Trace:
         inputs={name: tensor for name, tensor in given.items() if name in signature.user_inputs},
         weights=weights,
         constants={name: tensor for name, tensor in given.items() if name not in signature.user_inputs},
-        nodes=tuple(_node(each) for each in program.graph.nodes if each.op == "call_function"),
+        nodes=tuple(_node(node) for node in program.graph.nodes if node.op == "call_function"),
     )
 
 
@@ -97,8 +97,8 @@ def _node(node: Any) -> Node:
     return Node(
         name=node.name,
         operator=node.target.__name__.partition(".")[0],
-        inputs=tuple(each.name for each in node.all_input_nodes),
-        arguments=tuple(_shape(each) for each in node.args),
+        inputs=tuple(source.name for source in node.all_input_nodes),
+        arguments=tuple(_shape(value) for value in node.args),
         outputs=_tensors(node.meta.get("val")),
         flops=_counted(node),
     )
@@ -109,9 +109,9 @@ def _counted(node: Any) -> float | None:
     from torch.utils import flop_counter
 
     packet = getattr(node.target, "overloadpacket", None)
-    arguments = [each.meta["val"] if hasattr(each, "meta") else each for each in node.args]
+    arguments = [value.meta["val"] if hasattr(value, "meta") else value for value in node.args]
     if getattr(packet, "__name__", "") == "scaled_dot_product_attention":
-        return float(flop_counter.sdpa_flop_count(*(each.shape for each in arguments[:3])))
+        return float(flop_counter.sdpa_flop_count(*(value.shape for value in arguments[:3])))
     if packet in flop_counter.flop_registry:
         return float(flop_counter.flop_registry[packet](*arguments, **node.kwargs, out_val=node.meta["val"]))
     return None
@@ -120,17 +120,17 @@ def _counted(node: Any) -> float | None:
 def _tensors(value: Any) -> tuple[Tensor, ...]:
     several = value if isinstance(value, list | tuple) else [value]
     return tuple(
-        Tensor(tuple(int(size) for size in each.shape), str(each.dtype).removeprefix("torch."), each.element_size())
-        for each in several
-        if hasattr(each, "numel")
+        Tensor(tuple(int(size) for size in value.shape), str(value.dtype).removeprefix("torch."), value.element_size())
+        for value in several
+        if hasattr(value, "numel")
     )
 
 
 def _shape(argument: Any) -> Any:
     """A tensor's shape, or those of several; numbers as they are, and of all else its text."""
     if isinstance(argument, list | tuple):
-        return tuple(_shape(each) for each in argument)
+        return tuple(_shape(value) for value in argument)
     if hasattr(argument, "meta"):
-        shapes = [each.shape for each in _tensors(argument.meta["val"])]
+        shapes = [value.shape for value in _tensors(argument.meta["val"])]
         return shapes[0] if len(shapes) == 1 else shapes
     return argument if isinstance(argument, int | float | None) else str(argument)

@@ -128,12 +128,12 @@ class _Reading:
         of_type: dict[str, int] = {}
         for first, values in self._parameters.items():
             of_type[trace.constants[first].type] = of_type.get(trace.constants[first].type, 0) + values
-        most = max(of_type, key=lambda each: of_type[each], default="")
+        most = max(of_type, key=lambda kind: of_type[kind], default="")
         self._made = Graph(trace.name, PRECISIONS.get(most, "fp32"))
 
     def definition(self) -> ModelDefinition:
         for node in self._nodes:
-            sources = sorted({self._maker[each] for each in node.inputs if each in self._maker})
+            sources = sorted({self._maker[source] for source in node.inputs if source in self._maker})
             if not sources:
                 self._weights[node.name] = self._behind(node)
             elif node.operator == "getitem" or not node.outputs:  # one of several outputs; a context
@@ -144,7 +144,7 @@ class _Reading:
         return self._made.definition()
 
     def _operator(self, node: Node) -> Operator:
-        read = [one for each in node.inputs if each not in self._weights for one in self._tensors[each]]
+        read = [tensor for source in node.inputs if source not in self._weights for tensor in self._tensors[source]]
         shape = node.outputs[0].shape
         return Operator(
             kind=KINDS.get(node.operator, node.operator),
@@ -157,7 +157,7 @@ class _Reading:
         )
 
     def _behind(self, node: Node) -> set[str]:
-        return {name for each in node.inputs for name in self._weights.get(each, ())}
+        return {name for source in node.inputs for name in self._weights.get(source, ())}
 
 
 def _rows_read(node: Node) -> int:
@@ -184,14 +184,14 @@ def _flops(node: Node, read: Sequence[Tensor]) -> float:
         return NORM_FLOPS * values
     if kind in ("maxpool", "averagepool"):
         return float(values * math.prod(node.arguments[1]))
-    return max(values, *(each.values for each in read))  # a reduction reads more than it writes
+    return max(values, *(tensor.values for tensor in read))  # a reduction reads more than it writes
 
 
 def _bytes(node: Node, read: Iterable[Tensor]) -> int:
     if KINDS.get(node.operator) in ("embedding", "embedding_bag"):
         made = node.outputs[0]
         return made.bytes + made.value_bytes * _rows_read(node)
-    return sum(each.bytes for each in (*read, *node.outputs))
+    return sum(tensor.bytes for tensor in (*read, *node.outputs))
 
 
 def _attributes(node: Node) -> dict[str, float]:

@@ -61,20 +61,20 @@ class Statistics(NamedTuple):
 EMPTY = Statistics(0, 0.0, 0.0, math.nan, -math.inf)
 
 
-def update(statistics: Statistics, value: float, at: float) -> Statistics:
-    """Add one value, measured at the event time `at`.
+def update(statistics: Statistics, value: float, time: float) -> Statistics:
+    """Add one value, measured at the event time `time`.
 
     Raises
     ------
     ValueError
         If the value or its time is not finite, or the value is beyond `MAX_VALUE`.
     """
-    check(value, at)
+    check(value, time)
     n = statistics.n + 1
     difference = value - statistics.mean
     mean = statistics.mean + difference / n
     m2 = statistics.m2 + max(0.0, difference * (value - mean))
-    last_at, last = _later(statistics, at, value)
+    last_at, last = _later(statistics, time, value)
     return Statistics(n, mean, m2, last, last_at)
 
 
@@ -113,21 +113,21 @@ def of(values: ArrayLike, ats: ArrayLike) -> Statistics:
     ValueError
         As `update`, or if the two differ in length.
     """
-    value, at = np.asarray(values, dtype=np.float64), np.asarray(ats, dtype=np.float64)
-    if value.ndim != 1 or value.shape != at.shape:
-        raise ValueError(f"one event time for each value is expected, not {at.shape} for {value.shape}")
+    value, time = np.asarray(values, dtype=np.float64), np.asarray(ats, dtype=np.float64)
+    if value.ndim != 1 or value.shape != time.shape:
+        raise ValueError(f"one event time for each value is expected, not {time.shape} for {value.shape}")
     if not len(value):
         return EMPTY
-    check(float(np.abs(value).max()), float(np.abs(at).max()))
+    check(float(np.abs(value).max()), float(np.abs(time).max()))
     mean = float(value.mean())
     difference = value - mean
     # The mean is rounded, so the differences do not quite sum to zero: the second term takes that out.
     m2 = max(0.0, float(difference @ difference) - float(difference.sum()) ** 2 / len(value))
-    last_at = float(at.max())
-    return Statistics(len(value), mean, m2, float(value[at == last_at].max()), last_at)
+    last_at = float(time.max())
+    return Statistics(len(value), mean, m2, float(value[time == last_at].max()), last_at)
 
 
-def check(value: float, at: float) -> None:
+def check(value: float, time: float) -> None:
     """Refuse what must never reach a running statistic: one NaN would stay in it for ever.
 
     Raises
@@ -135,9 +135,9 @@ def check(value: float, at: float) -> None:
     ValueError
         If one of them is not finite, or the value is beyond `MAX_VALUE`.
     """
-    if not (-MAX_VALUE <= value <= MAX_VALUE and math.isfinite(at)):
-        raise ValueError(f"value {value} at time {at}: a finite value of at most {MAX_VALUE} is expected")
+    if not (-MAX_VALUE <= value <= MAX_VALUE and math.isfinite(time)):
+        raise ValueError(f"value {value} at time {time}: a finite value of at most {MAX_VALUE} is expected")
 
 
-def _later(statistics: Statistics, at: float, value: float) -> tuple[float, float]:
-    return max((statistics.last_at, statistics.last), (at, value))
+def _later(statistics: Statistics, time: float, value: float) -> tuple[float, float]:
+    return max((statistics.last_at, statistics.last), (time, value))

@@ -156,8 +156,8 @@ class Router:
     def rank_many(self, jobs: Sequence[JobSubmitted | Fields]) -> list[PreferenceList]:
         """Preference lists of a batch, in its order, without a deadline or a thread. Never raises."""
         checked = [self._checked(job) for job in jobs]
-        lists = iter(self._rank([one for one in checked if isinstance(one, JobSubmitted)]))
-        return [one if isinstance(one, PreferenceList) else next(lists) for one in checked]
+        lists = iter(self._rank([job for job in checked if isinstance(job, JobSubmitted)]))
+        return [job if isinstance(job, PreferenceList) else next(lists) for job in checked]
 
     def rank_decoded(self, jobs: Sequence[JobSubmitted]) -> list[PreferenceList]:
         """As `rank_many`, of jobs that :func:`leap.schemas.codec.decode` has just made, and not checked again."""

@@ -84,17 +84,24 @@ def _read(path: Path) -> bytes:
 
 def _difference(before: PreferenceList, now: PreferenceList) -> str | None:
     """The first hardware type with other numbers, or ranked where it was not; the order follows from the scores."""
-    expected, found = _numbers(before), _numbers(now)
-    for name in expected.keys() | found.keys():
-        if not _same(expected.get(name), found.get(name)):
-            return f"{name} {found.get(name)}, was {expected.get(name)}"
+    expected, actual = _numbers(before), _numbers(now)
+    for name in expected.keys() | actual.keys():
+        if not _same(expected.get(name), actual.get(name)):
+            return f"{name} {actual.get(name)}, was {expected.get(name)}"
     return None
 
 
 def _numbers(answer: PreferenceList) -> Numbers:
-    numbers: Numbers = {one.hardware_type: (one.throughput,) for one in answer.excluded}
+    numbers: Numbers = {candidate.hardware_type: (candidate.throughput,) for candidate in answer.excluded}
     return numbers | {
-        one.hardware_type: (one.throughput, one.lower, one.upper, one.cost_per_hour, one.score) for one in answer.ranked
+        candidate.hardware_type: (
+            candidate.throughput,
+            candidate.lower,
+            candidate.upper,
+            candidate.cost_per_hour,
+            candidate.score,
+        )
+        for candidate in answer.ranked
     }
 
 

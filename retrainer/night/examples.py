@@ -19,22 +19,22 @@ log = structlog.get_logger(__name__)
 MAX_CANDIDATES = 16
 
 
-def examples_of(held_out: TrainingSet, catalog: Catalog, at: datetime) -> list[JobSubmitted]:
-    """Up to 8 held-out attempts, spread over the held-out days, submitted again at `at`.
+def examples_of(held_out: TrainingSet, catalog: Catalog, decided_at: datetime) -> list[JobSubmitted]:
+    """Up to 8 held-out attempts, spread over the held-out days, submitted again at `decided_at`.
 
     Names of attempts and jobs stay behind: an example has its family, which ranks alike. A definition is not there
     either, of which the feature table keeps but a summary.
     """
-    found = []
+    examples = []
     for number, row in enumerate(_spread(len(held_out), MAX_EXAMPLES), 1):
         try:
-            found.append(validated(_fields(held_out, row, catalog, at, f"example-{number}"), JobSubmitted))
+            examples.append(validated(_fields(held_out, row, catalog, decided_at, f"example-{number}"), JobSubmitted))
         except Rejected as rejected:  # a row that was written before the limits of now
             log.warning("example left out", reason=str(rejected))
-    return found
+    return examples
 
 
-def _fields(held_out: TrainingSet, row: int, catalog: Catalog, at: datetime, name: str) -> dict[str, object]:
+def _fields(held_out: TrainingSet, row: int, catalog: Catalog, decided_at: datetime, name: str) -> dict[str, object]:
     jobs = held_out.pairs.jobs
     numbers = dict(zip(NUMBERS, jobs.numbers[row].tolist(), strict=True))
     config: dict[str, object] = {field: _as_sent(value) for field, value in numbers.items() if value == value}
@@ -49,7 +49,7 @@ def _fields(held_out: TrainingSet, row: int, catalog: Catalog, at: datetime, nam
         "job_name": jobs.family[row],
         "family": jobs.family[row],
         "model_type": jobs.model_type[row],
-        "submitted_at": at,
+        "submitted_at": decided_at,
         "config": config | {"extra": dict(jobs.extra[row])},
         "candidates": [ran_on, *chosen],
     }

@@ -32,14 +32,14 @@ def doctor(
 
     if role and role not in ROLES:
         raise typer.BadParameter(f"{role!r} is none of: {', '.join(ROLES)}", param_hint="--role")
-    found = examine(CheckContext(read_settings(), role))
+    findings = examine(CheckContext(read_settings(), role))
     if as_json:
-        print(msgspec.json.encode(found).decode())
+        print(msgspec.json.encode(findings).decode())
     else:
-        for one in found:
-            typer.secho(f"{one.state:14}", fg=COLOURS[one.state], nl=False)
-            typer.echo(f"{one.check:20} {one.found}")
-            if one.remedy:
-                typer.echo(f"{'':14}{'':20} -> {one.remedy}")
-    if any(one.state == "fault" for one in found):
+        for finding in findings:
+            typer.secho(f"{finding.state:14}", fg=COLOURS[finding.state], nl=False)
+            typer.echo(f"{finding.check:20} {finding.found}")
+            if finding.remedy:
+                typer.echo(f"{'':14}{'':20} -> {finding.remedy}")
+    if any(finding.state == "fault" for finding in findings):
         raise typer.Exit(1)

@@ -38,14 +38,18 @@ def show(family: Family, target: Target = THROUGHPUT, as_json: Json = False) -> 
 
     with _open() as (_, store):
         for name in (family, derived_family(family)):  # a stated family is taken as it is
-            found = {key: value for key, value in store.bucket(target, name).statistics.items() if key.name == name}
-            if Key("family", name) in found:
+            statistics = {
+                key: value for key, value in store.bucket(target, name).statistics.items() if key.name == name
+            }
+            if Key("family", name) in statistics:
                 break
         else:
             near = ", ".join(_nearest(store, target, name)) or "none; the history has no families yet"
             raise fail(f"no history of family {name!r} for {target}. Nearest names: {near}")
-    overall = _row(found[Key("family", name)])
-    hardware = {key.hardware_type: _row(value) for key, value in sorted(found.items()) if key.kind == "family_hardware"}
+    overall = _row(statistics[Key("family", name)])
+    hardware = {
+        key.hardware_type: _row(value) for key, value in sorted(statistics.items()) if key.kind == "family_hardware"
+    }
     if as_json:
         print(json.dumps({"family": name, "target": target} | overall | {"hardware": hardware}))
         return
@@ -155,16 +159,16 @@ def _open() -> Iterator[tuple["Settings", "HistoryStore"]]:
         yield settings, HistoryStore(client, settings.redis_prefix)
 
 
-def _row(found: "Statistics") -> dict[str, Any]:
+def _row(statistics: "Statistics") -> dict[str, Any]:
     """Mean, deviation and last are of the natural logarithm, as kept; typical and latest are measurements."""
     return {
-        "n": found.n,
-        "mean": found.mean,
-        "deviation": None if found.n < 2 else found.deviation,
-        "last": found.last,
-        "last_at": datetime.fromtimestamp(found.last_at, UTC).isoformat(),
-        "typical": math.exp(found.mean),
-        "latest": math.exp(found.last),
+        "n": statistics.n,
+        "mean": statistics.mean,
+        "deviation": None if statistics.n < 2 else statistics.deviation,
+        "last": statistics.last,
+        "last_at": datetime.fromtimestamp(statistics.last_at, UTC).isoformat(),
+        "typical": math.exp(statistics.mean),
+        "latest": math.exp(statistics.last),
     }
 
 

@@ -31,7 +31,7 @@ class Repeats(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a line is to be written."""
         now, text = self._clock(), _VARYING.sub("", record.getMessage())
-        self._said_at = {said: at for said, at in self._said_at.items() if now - at < REPEAT_S}
+        self._said_at = {said: said_at for said, said_at in self._said_at.items() if now - said_at < REPEAT_S}
         repeated = text in self._said_at
         self._said_at.setdefault(text, now)
         return not repeated

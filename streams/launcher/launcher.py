@@ -159,11 +159,11 @@ class Launcher:
         PreferenceList
             With `no_opinion` where there is none in time; one with `shadow` is not to be acted on.
         """
-        found = None
+        answer = None
         if self._follower is not None and self._process == os.getpid():
             with suppress(Exception):
-                found = self._follower.wait(attempt_id, deadline)
-        return found or PreferenceList(
+                answer = self._follower.wait(attempt_id, deadline)
+        return answer or PreferenceList(
             attempt_id=attempt_id, no_opinion=DEADLINE_EXCEEDED, decided_at=datetime.now(UTC)
         )
 

@@ -152,10 +152,10 @@ class PreferenceFollower:
 
     def _take(self, value: bytes | None) -> None:
         try:
-            found = decode(value, PreferenceList)
+            answer = decode(value, PreferenceList)
         except Rejected:
             return
         with self._changed:
-            if found.attempt_id in self._expected:
-                self._expected[found.attempt_id] = found
+            if answer.attempt_id in self._expected:
+                self._expected[answer.attempt_id] = answer
                 self._changed.notify_all()

@@ -56,32 +56,33 @@ def _targets(graph: onnx.GraphProto, features: int, name: str) -> list[Nodes]:
 
 def _nodes(ensemble: onnx.NodeProto, features: int, baseline: float) -> Nodes:
     """Inner nodes first, then leaves."""
-    found: dict[str, NDArray[np.generic]] = {
+    attributes: dict[str, NDArray[np.generic]] = {
         attribute.name: numpy_helper.to_array(attribute.t)
         if attribute.type == onnx.AttributeProto.TENSOR
         else np.array(attribute.ints, dtype=np.int64)
         for attribute in ensemble.attribute
         if attribute.type in (onnx.AttributeProto.TENSOR, onnx.AttributeProto.INTS)
     }
-    inner, leaves = len(found["nodes_featureids"]), len(found["leaf_weights"])
-    if np.any(found["nodes_modes"]):
+    inner, leaves = len(attributes["nodes_featureids"]), len(attributes["leaf_weights"])
+    if np.any(attributes["nodes_modes"]):
         raise ValueError("splits of another kind than <=")
-    if not 0 <= found["nodes_featureids"].min() <= found["nodes_featureids"].max() < features:
+    if not 0 <= attributes["nodes_featureids"].min() <= attributes["nodes_featureids"].max() < features:
         raise ValueError(f"splits that look beyond the {features} columns of a row")
     left, right = (
-        np.where(found[f"nodes_{side}leafs"], inner, 0) + found[f"nodes_{side}nodeids"] for side in ("true", "false")
+        np.where(attributes[f"nodes_{side}leafs"], inner, 0) + attributes[f"nodes_{side}nodeids"]
+        for side in ("true", "false")
     )
-    if min(left.min(), right.min()) < 0 or found["tree_roots"].min() < 0:
+    if min(left.min(), right.min()) < 0 or attributes["tree_roots"].min() < 0:
         raise ValueError("nodes before the first")
     none = np.zeros(leaves, dtype=np.int64)
     return Nodes(
         is_leaf=np.arange(inner + leaves) >= inner,
         left=np.concatenate((left, none)),
         right=np.concatenate((right, none)),
-        feature=np.concatenate((found["nodes_featureids"], none)),
-        threshold=np.concatenate((found["nodes_splits"], none)).astype(np.float32),
-        missing_left=np.concatenate((found["nodes_missing_value_tracks_true"] != 0, none != 0)),
-        value=np.concatenate((np.zeros(inner), found["leaf_weights"])).astype(np.float64),
-        roots=found["tree_roots"].astype(np.intp),
+        feature=np.concatenate((attributes["nodes_featureids"], none)),
+        threshold=np.concatenate((attributes["nodes_splits"], none)).astype(np.float32),
+        missing_left=np.concatenate((attributes["nodes_missing_value_tracks_true"] != 0, none != 0)),
+        value=np.concatenate((np.zeros(inner), attributes["leaf_weights"])).astype(np.float64),
+        roots=attributes["tree_roots"].astype(np.intp),
         baseline=baseline,
     )
