@@ -1,5 +1,20 @@
-"""``python -m leap``: the command."""
+"""``leap`` and ``python -m leap``: the command, where what it needs is installed."""
 
-from leap.cli import main
+import sys
 
-main()
+from leap.schemas.distribution import install_command
+
+
+def main() -> None:
+    """Run the command."""
+    try:
+        from leap.cli import main as run
+    except ModuleNotFoundError as error:
+        if error.name != "typer":
+            raise
+        sys.exit(f"{error.name} is not installed; run: {install_command('cli')}")
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -143,6 +143,3 @@ def main() -> None:
     except KeyboardInterrupt:  # while modules were loading: what runs ends by itself
         sys.exit(130)
 
-
-if __name__ == "__main__":
-    main()

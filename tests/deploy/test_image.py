@@ -40,7 +40,7 @@ def test_the_image_installs_extras_that_are_declared() -> None:
 def test_the_image_starts_the_command_as_nobody_special() -> None:
     last = dict(instructions())
     assert last["ENTRYPOINT"] == '["/leap/bin/leap"]'
-    assert PROJECT["project"]["scripts"] == {"leap": "leap.cli:main"}
+    assert PROJECT["project"]["scripts"] == {"leap": "leap.__main__:main"}
     uid, gid = last["USER"].split(":")
     assert int(uid) > 0 and int(gid) > 0, "Kubernetes can tell from a number alone that it is not root"
 

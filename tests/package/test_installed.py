@@ -112,10 +112,16 @@ def test_a_launcher_with_folders_of_the_same_names_ranks(
     assert told["reason"] == f"Launcher needs the package confluent_kafka; run: pip install '{DISTRIBUTION}[streams]'"
 
 
+def test_the_command_says_what_it_needs(python: Path) -> None:
+    done = run(python, "-m", "leap", "--help")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"typer is not installed; run: pip install '{DISTRIBUTION}[cli]'\n"
+
+
 def test_nothing_heavy_is_installed(python: Path, wheel: Path) -> None:
     listed = {canonicalize_name(entry["name"]) for entry in json.loads(pip(python, "list", "--format", "json"))}
     assert listed == {*dependencies(wheel), DISTRIBUTION}
-    assert not listed & {"scikit-learn", "scipy", "pandas", "pyarrow", "onnx", "confluent-kafka", "redis", "jax"}
+    assert not listed & {"typer", "scikit-learn", "scipy", "pandas", "pyarrow", "onnx", "confluent-kafka", "redis", "jax"}
 
 
 def test_a_tool_of_a_developer_is_no_command_there(python: Path, tmp_path: Path) -> None:
