@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from leap.predictor.artifacts.open import open_store
     from leap.predictor.routing import schedulers
+    from leap.predictor.routing.ranking import Policy
     from leap.predictor.routing.router import Router
     from leap.schemas.errors import LeapError
     from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
@@ -41,6 +42,7 @@ __all__ = [
     "LeapError",
     "ModelDefinition",
     "Operator",
+    "Policy",
     "PreferenceList",
     "RankedCandidate",
     "Router",
@@ -54,6 +56,7 @@ __all__ = [
 _IMPORTS = {
     "leap.predictor.artifacts.open": ("open_store",),
     "leap.predictor.routing": ("schedulers",),
+    "leap.predictor.routing.ranking": ("Policy",),
     "leap.predictor.routing.router": ("Router",),
     "leap.schemas.errors": ("LeapError",),
     "leap.schemas.events": ("JobAllocated", "JobCompleted", "JobSubmitted", "PreferenceList"),

@@ -142,4 +142,3 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:  # while modules were loading: what runs ends by itself
         sys.exit(130)
-

@@ -9,7 +9,6 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = ("schemas", "predictor", "streams", "retrainer")
 #: Modules beside the commands, and why.
 ALLOWED = {
-    "predictor/routing/router.py": "in process, a launcher has no settings to pass on: LEAP_PREMIUM_EFFICIENCY",
     "streams/embedded.py": "a child process gets the environment of its parent",
     "retrainer/ablation/neural/training.py": "sets a variable of a library before that reads it",
 }

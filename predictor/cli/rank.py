@@ -2,6 +2,7 @@
 
 import os
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -42,6 +43,7 @@ def rank(
     from leap.predictor.artifacts.open import open_store
     from leap.predictor.cli.ranking import as_table, console, in_format, read_names
     from leap.predictor.routing.explain import explain
+    from leap.predictor.routing.ranking import Policy
     from leap.predictor.routing.rollout import premium_efficiency
     from leap.predictor.routing.router import Router
     from leap.schemas import codec
@@ -53,7 +55,9 @@ def rank(
         raise fail(f"{job}: {rejected}. `leap schemas show job-submitted` tells what is expected") from None
     if sum((as_json, output is not None, explained)) > 1:
         raise fail("--json, --as and --explain are three ways to answer; name one")
-    router = Router(open_store(artifacts, trusted_keys=trusted_keys), version=version)
+    share = premium_efficiency(os.environ)
+    policy = partial(Policy, premium_efficiency=share)
+    router = Router(open_store(artifacts, trusted_keys=trusted_keys), policy=policy, version=version)
     router.load()
     if router.artifact is None:
         raise fail(f"nothing of {THROUGHPUT} is in production under {artifacts}; `leap retrain` makes an artifact")
@@ -63,6 +67,6 @@ def rank(
     elif output:
         print(in_format(output, answer, submission, read_names(names)), end="")
     elif explained:
-        print(explain(answer, submission, router.artifact.catalog, None, premium_efficiency(os.environ)))
+        print(explain(answer, submission, router.artifact.catalog, None, share))
     else:
         console.print(as_table(answer))

@@ -1,4 +1,4 @@
-"""Keys of attempts as hashes: many rows at once, and looked up by binary search."""
+"""Keys of attempts as hashes, many rows at once."""
 
 import hashlib
 from collections.abc import Mapping
@@ -8,18 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.predictor.features.batch import NAMES, NUMBERS, Indices, JobBatch, Rows
-from leap.predictor.history.snapshot import Hashes
-
-
-def find(hashes: Hashes, wanted: Hashes) -> tuple[Indices, NDArray[np.bool_]]:
-    """(n,) positions of hashes among sorted ones, and whether each is really there."""
-    if not len(hashes):
-        return np.zeros(len(wanted), np.intp), np.zeros(len(wanted), bool)
-    position = hashes.searchsorted(wanted)
-    np.minimum(position, len(hashes) - 1, out=position)
-    return position, hashes.take(position) == wanted
-
+from leap.predictor.features.batch import NAMES, NUMBERS, JobBatch, Rows
+from leap.predictor.history.sorted_hashes import Hashes
 
 #: Columns that keys are made of.
 COLUMNS: tuple[str, ...] = (

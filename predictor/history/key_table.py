@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats
 from leap.predictor.history.hash_index import mix
-from leap.predictor.history.snapshot import Hashes
+from leap.predictor.history.sorted_hashes import Hashes, gather
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,7 @@ class KeyTable:
         """(kinds, n, columns) values of (n,) keys of each kind; `missing` where there are none."""
         marked = np.array(wanted)
         marked ^= _marks(len(marked))[:, None]
-        if not len(self.hashes):
-            return np.full((*marked.shape, self.values.shape[1]), missing)
-        position = self.hashes.searchsorted(marked)
-        np.minimum(position, len(self.hashes) - 1, out=position)
-        values: Floats = self.values.take(position, axis=0).astype(np.float64)
-        values[self.hashes.take(position) != marked] = missing
-        return values
+        return gather(self.hashes, self.values, marked, missing).astype(np.float64)
 
 
 @cache

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Indices, JobBatch
 from leap.predictor.features.history import STATISTICS, Statistics
+from leap.predictor.history.sorted_hashes import Hashes, gather
 from leap.predictor.storage.memmap import mapped
-
-Hashes = NDArray[np.uint64]
 
 HASHES_FILE = "history_hashes.npy"
 STATISTICS_FILE = "history_statistics.npy"
@@ -75,13 +74,7 @@ class Snapshot:
 
     def lookup(self, hashes: Hashes) -> Statistics:
         """(n, 5) statistics; a row of NaN for a key that is not here."""
-        if not len(self.hashes):
-            return np.full((len(hashes), len(STATISTICS)), np.nan, dtype=np.float32)
-        position = self.hashes.searchsorted(hashes)
-        np.minimum(position, len(self.hashes) - 1, out=position)
-        statistics: Statistics = self.statistics.take(position, axis=0)
-        statistics[self.hashes.take(position) != hashes] = np.nan
-        return statistics
+        return gather(self.hashes, self.statistics, hashes, np.nan)
 
     def find(self, jobs: JobBatch, job: Indices, hardware_types: Sequence[str]) -> dict[str, Statistics]:
         """Kind to (rows, 5) statistics of pairs of a job, by its position in `jobs`, and a hardware type."""

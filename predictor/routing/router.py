@@ -6,7 +6,6 @@ before the first `rank` with a deadline, for which somebody must wait while anot
 """
 
 import logging
-import os
 import threading
 import time
 from collections import Counter
@@ -22,7 +21,6 @@ from leap.predictor.routing import trial
 from leap.predictor.routing.background import BackgroundThread
 from leap.predictor.routing.ranking import DEADLINE_EXCEEDED, FAILED, INVALID, NO_ARTIFACT, Policy, no_opinion, rank
 from leap.predictor.routing.refusal import refusal
-from leap.predictor.routing.rollout import premium_efficiency
 from leap.predictor.storage.forks import watch_forks
 from leap.predictor.storage.urls import redact_url
 from leap.schemas.codec import Rejected
@@ -50,8 +48,8 @@ class Router:
     target
         Prediction target whose artifact line is served.
     policy
-        Called once a batch; returns what is in force. By default nothing is switched, and premium types are kept as
-        LEAP_PREMIUM_EFFICIENCY says.
+        Called once a batch; returns what is in force. By default nothing is switched, and a premium type stays if
+        its score reaches the best standard one's.
     deadline
         Seconds that `rank` may take; past it the list is empty. None waits as long as it takes, without a thread.
     version
@@ -63,11 +61,6 @@ class Router:
         Lists by outcome: ``ranked`` or the reason for no opinion; ``late`` counts answers past the deadline.
     followed_at
         When the artifact that answers was last seen to be the one in production; none until then.
-
-    Raises
-    ------
-    SettingsError
-        If LEAP_PREMIUM_EFFICIENCY is needed and is no share.
     """
 
     def __init__(
@@ -83,7 +76,7 @@ class Router:
         self.followed_at: datetime | None = None
         self._store = store
         self._target = target
-        self._policy = policy or partial(Policy, premium_efficiency=premium_efficiency(os.environ))
+        self._policy = policy or Policy
         self._deadline = deadline
         self._version = version
         self._clock = clock

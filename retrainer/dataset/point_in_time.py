@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats
 from leap.predictor.features.history import KINDS, SECONDS_PER_DAY, STATISTICS, Statistics
-from leap.predictor.history.snapshot import Hashes, Snapshot
+from leap.predictor.history.snapshot import Snapshot
+from leap.predictor.history.sorted_hashes import Hashes, locate
 from leap.retrainer.dataset import statistics_array
 from leap.retrainer.dataset.statistics_array import Records
 
@@ -73,10 +74,10 @@ class PointInTimeStatistics:
         """(n,) position of the record of a key at the end of a day; -1 where there is none."""
         if not len(self._key_day):
             return np.full(len(keys), -1)
-        code = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        code, present = locate(self._keys, keys)
         wanted = code * self._days + np.minimum(day - self._first_day, self._days - 1)
         position = np.searchsorted(self._key_day, wanted, side="right") - 1
-        known = (self._keys[code] == keys) & (day >= self._first_day) & (position >= 0)
+        known = present & (day >= self._first_day) & (position >= 0)
         known &= self._key_day[np.maximum(position, 0)] // self._days == code
         return np.where(known, position, -1)
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats
 from leap.predictor.features.history import SECONDS_PER_DAY
-from leap.predictor.history.snapshot import MAX_KEYS, Hashes, Snapshot, key_hash
+from leap.predictor.history.snapshot import MAX_KEYS, Snapshot, key_hash
+from leap.predictor.history.sorted_hashes import Hashes
 
 #: One key: its hash, that of its family (0: it has none), and its statistics as in
 #: :class:`leap.predictor.history.welford.Statistics`.

@@ -4,7 +4,7 @@ import numpy as np
 
 from leap.predictor.features.batch import Floats, Rows
 from leap.predictor.history.hash_index import Keys
-from leap.predictor.history.snapshot import Hashes
+from leap.predictor.history.sorted_hashes import Hashes
 from leap.predictor.models.structured.replicates import group_codes, grouped_median
 
 #: What makes an attempt seen: an earlier day ran the model on the hardware type with as many accelerators.

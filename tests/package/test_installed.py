@@ -121,7 +121,17 @@ def test_the_command_says_what_it_needs(python: Path) -> None:
 def test_nothing_heavy_is_installed(python: Path, wheel: Path) -> None:
     listed = {canonicalize_name(entry["name"]) for entry in json.loads(pip(python, "list", "--format", "json"))}
     assert listed == {*dependencies(wheel), DISTRIBUTION}
-    assert not listed & {"typer", "scikit-learn", "scipy", "pandas", "pyarrow", "onnx", "confluent-kafka", "redis", "jax"}
+    assert not listed & {
+        "typer",
+        "scikit-learn",
+        "scipy",
+        "pandas",
+        "pyarrow",
+        "onnx",
+        "confluent-kafka",
+        "redis",
+        "jax",
+    }
 
 
 def test_a_tool_of_a_developer_is_no_command_there(python: Path, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from leap.predictor.features.batch import Floats, Indices, Rows
-from leap.predictor.history.hash_index import Keys, find
+from leap.predictor.history.hash_index import Keys
 from leap.predictor.history.key_table import KeyTable
-from leap.predictor.history.snapshot import Hashes
+from leap.predictor.history.sorted_hashes import Hashes, locate
 from leap.predictor.models.structured.family_effects import (
     FADING_DAYS,
     KEYS,
@@ -105,7 +105,7 @@ def posterior(rows: Rows, residual: Floats, variances: FamilyVarianceComponents)
         days = np.bincount(position[position >= 0], minlength=len(kept))
         kinds.append((kept, np.column_stack((sums, days))))
     names, sums_and_days = kinds[0]
-    position, known = find(names, units.keys[0])
+    position, known = locate(names, units.keys[0])
     latest_day = np.zeros(len(names))
     np.maximum.at(latest_day, position[known], units.day[known])
     decayed = dual * np.exp(-(latest_day[position] - units.day) / FADING_DAYS)
