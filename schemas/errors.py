@@ -25,6 +25,7 @@ class LeapError(Exception):
             NotDescribed          predictor.describe.builder
             NothingToLearn        retrainer.night.window
             OtherReplay           retrainer.replay.replay
+            PatternError          predictor.features.family_patterns
             PointerMoved          predictor.artifacts.store
             RebuildInProgress     streams.history.store
             Rejected              schemas.codec

@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from leap.predictor.features.job_family import family
+from leap.schemas.errors import LeapError
 from leap.schemas.events import JobCompleted, JobSubmitted
 from leap.schemas.safe_yaml import YamlError, read_yaml
 
@@ -29,7 +30,7 @@ _REPEATED_GROUP = re.compile(r"\)(?:[*+]|\{)")
 _REPEAT = re.compile(r"\{(?P<least>[0-9]*),(?P<most>[0-9]*)\}|(?P<unbounded>[*+])|(?P<choice>[?|])")
 
 
-class PatternError(ValueError):
+class PatternError(LeapError, ValueError):
     """A pattern that is not valid or could take too long; the message names it."""
 
 

@@ -46,8 +46,8 @@ print(json.dumps({
 """
 
 
-def dependencies(wheel: Path) -> dict[str, Distribution]:
-    """What the wheel depends on without any extra, and what that does, as it is installed here."""
+def dependencies(wheel: Path, extra: str = "") -> dict[str, Distribution]:
+    """What the wheel depends on, by default without any extra, and what that does, as it is installed here."""
     with zipfile.ZipFile(wheel) as archive:
         [metadata] = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         wanted = Parser().parsestr(archive.read(metadata).decode()).get_all("Requires-Dist", [])
@@ -55,26 +55,30 @@ def dependencies(wheel: Path) -> dict[str, Distribution]:
     while wanted:
         need = Requirement(wanted.pop())
         name = canonicalize_name(need.name)
-        if name not in closure and (need.marker is None or need.marker.evaluate({"extra": ""})):
+        if name not in closure and (need.marker is None or need.marker.evaluate({"extra": extra})):
             closure[name] = distribution(name)
             wanted += closure[name].requires or []
     return closure
 
 
-@pytest.fixture(scope="module")
-def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def environment(wheel: Path, folder: Path, extra: str = "") -> Path:
     """The interpreter of an environment of its own; dependencies are links to those installed here."""
-    folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, symlinks=True)
     interpreter = folder / "bin" / "python"
     [packages] = folder.glob("lib/python*/site-packages")
-    for found in dependencies(wheel).values():
+    for found in dependencies(wheel, extra).values():
         for name in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
             if not (packages / name).exists():
                 (packages / name).symlink_to(Path(str(found.locate_file(name))))
     for command in (["install", "-q", "--no-index", str(wheel)], ["check"]):  # which fails if anything is missing
         pip(interpreter, *command)
     return interpreter
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a launcher installs."""
+    return environment(wheel, tmp_path_factory.mktemp("environment"))
 
 
 def pip(interpreter: Path, *arguments: str) -> str:
@@ -134,7 +138,8 @@ def test_nothing_heavy_is_installed(python: Path, wheel: Path) -> None:
     }
 
 
-def test_a_tool_of_a_developer_is_no_command_there(python: Path, tmp_path: Path) -> None:
+def test_a_tool_of_a_developer_is_no_command_there(wheel: Path, tmp_path: Path) -> None:
+    python = environment(wheel, tmp_path / "environment", extra="cli")
     done = run(python, "-m", "leap", "--help", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     commands = set(re.findall(r"(?m)^\W*([a-z]+) ", done.stdout))
