@@ -133,10 +133,6 @@ class Sibling(NamedTuple):
     memory_gb: int
 
 
-class AmbiguousName(ValueError):
-    """Two entries have one name; the message names both."""
-
-
 class AcceleratorNames:
     """Finds the entry that a spelling means.
 
@@ -153,7 +149,7 @@ class AcceleratorNames:
 
     Raises
     ------
-    AmbiguousName
+    ValueError
         If a name or alias of one entry is also another's.
     """
 
@@ -168,9 +164,7 @@ class AcceleratorNames:
             for text in (name, *entry.aliases):
                 other = self._meant.setdefault(parse(text), name)
                 if other != name and strict:
-                    raise AmbiguousName(
-                        f"{text!r} of entry {name!r} is also a name of {other!r}; leave it to one of them"
-                    )
+                    raise ValueError(f"{text!r} of entry {name!r} is also a name of {other!r}; leave it to one of them")
                 if other != name:
                     shared.add(parse(text))
         for spelling in shared:

@@ -14,7 +14,7 @@ from typing import Any, Self
 import msgspec
 from msgspec.structs import replace
 
-from leap.schemas.accelerator_names import NEAREST, AcceleratorNames, AmbiguousName, Named, parse
+from leap.schemas.accelerator_names import NEAREST, AcceleratorNames, Named, parse
 from leap.schemas.errors import LeapError
 from leap.schemas.own_catalog import merged
 from leap.schemas.safe_yaml import YamlError, read_yaml
@@ -58,7 +58,7 @@ class Catalog(Mapping[str, Hardware]):
         self._strict = strict
         try:
             self._names = AcceleratorNames(map(_named, self._by_name.values()), strict)
-        except AmbiguousName as error:
+        except ValueError as error:
             raise CatalogError(str(error)) from error
         self.canonical = lru_cache(_REMEMBERED)(self._canonical)
         self.specification = lru_cache(_REMEMBERED)(self._specification)
