@@ -47,6 +47,7 @@ PANELS: dict[str, tuple[Command, ...]] = {
             "Say why an attempt got its preference list, and what became of it.",
             "streams",
         ),
+        Command("catalog", "leap.predictor.cli.catalog:app", "Hardware types: specifications, prices and names."),
         Command("schemas", "leap.schemas.tooling.cli:app", "The contract: events, topics and their schemas."),
     ),
     "Operator": (

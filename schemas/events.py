@@ -57,7 +57,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True, omit_defaults=True):
     config
         Launch configuration.
     candidates
-        Hardware types that the attempt may use.
+        Hardware types that the attempt may use, by any name that the catalog knows.
     model
         Operators of the model, if the launcher can describe them.
     pinned
@@ -94,7 +94,7 @@ class JobAllocated(Event, frozen=True, kw_only=True, omit_defaults=True):
     attempt_id
         As in the submission.
     hardware_type
-        Allocated hardware type, by its name in the catalog.
+        Allocated hardware type, by any name that the catalog knows.
     hosts
         Number of hosts.
     accelerators
@@ -120,7 +120,7 @@ class JobCompleted(Event, frozen=True, kw_only=True, omit_defaults=True):
     job_name, model_type
         As in the submission, so that statistics need no join.
     hardware_type
-        Hardware type that it ran on, by its name in the catalog.
+        Hardware type that it ran on, by any name that the catalog knows.
     started_at, finished_at
         Start and end of training.
     status
@@ -215,7 +215,7 @@ class JobAttempt(Event, frozen=True, kw_only=True, omit_defaults=True):
     architecture
         Summary values of the model definition, if there is one.
     hardware
-        Specification of the hardware type that it ran on, if in the catalog.
+        Specification of the hardware type that it ran on, if in the catalog, which names it in all parts of a row.
     predicted
         Throughput predicted at launch for that hardware type, samples/s, if any.
     artifact

@@ -6,128 +6,30 @@ in ``unverified``.
 """
 
 import hashlib
-import math
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
+from msgspec.structs import replace
 
+from leap.schemas.accelerator_names import NEAREST, AcceleratorNames, Named, parse
 from leap.schemas.errors import LeapError
+from leap.schemas.own_catalog import merged
 from leap.schemas.safe_yaml import YamlError, read_yaml
+from leap.schemas.specification import SPECIFICATIONS, Hardware
+
+__all__ = ["MAX_BYTES", "MAX_ENTRIES", "SPECIFICATIONS", "Catalog", "CatalogError", "Hardware", "load_catalog"]
 
 MAX_BYTES = 1 << 20
 MAX_ENTRIES = 4096
-MAX_NAME = 128
-
-#: The twelve numeric specifications, in the order in which features are built from them.
-SPECIFICATIONS: tuple[str, ...] = (
-    "fp32_tflops",
-    "tf32_tflops",
-    "fp16_tflops",
-    "bf16_tflops",
-    "fp8_tflops",
-    "memory_gb",
-    "memory_bandwidth_gb_s",
-    "interconnect_gb_s",
-    "host_link_gb_s",
-    "tdp_w",
-    "compute_units",
-    "clock_mhz",
-)
-
-# Wide enough for a decade of new hardware, narrow enough to reject FLOPS for TFLOPS or MB for GB.
-_RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("fp32_tflops", "tf32_tflops", "fp16_tflops", "bf16_tflops", "fp8_tflops"), (0.01, 1e5)),
-    "memory_gb": (0.1, 1e4),
-    "memory_bandwidth_gb_s": (1, 1e6),
-    "interconnect_gb_s": (0.1, 1e5),
-    "host_link_gb_s": (0.1, 1e4),
-    "tdp_w": (1, 1e5),
-    "compute_units": (1, 1e6),
-    "clock_mhz": (10, 1e5),
-    "price_per_hour": (1e-3, 1e4),
-    "year": (1990, 2100),
-}
+#: Spellings whose meaning is kept: a fleet has few, whatever the rate of its events.
+_REMEMBERED = 4096
 
 
 class CatalogError(LeapError, ValueError):
     """The catalog cannot be used; the message names the file, the entry, the field and the remedy."""
-
-
-class Hardware(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """One hardware type. A specification is None if it does not apply or is unknown.
-
-    Parameters
-    ----------
-    fp32_tflops
-        Vector rate, TFLOP/s.
-    tf32_tflops, fp16_tflops, bf16_tflops, fp8_tflops
-        Dense (no sparsity) matrix rates, TFLOP/s.
-    memory_gb, memory_bandwidth_gb_s
-        Device memory, GB and GB/s.
-    interconnect_gb_s
-        Links between the accelerators of one host, GB/s in one direction.
-    host_link_gb_s
-        Accelerator to host, GB/s in one direction (PCIe x16: 3.0 is 15.75, 4.0 is 31.5, 5.0 is 63).
-    tdp_w, compute_units, clock_mhz
-        Watts; streaming multiprocessors or their equivalent; boost clock.
-    price_per_hour
-        USD per accelerator-hour. Hardware without a price is never ranked.
-    premium
-        Scarce; ranked only where it is cost-efficient.
-    unverified
-        Fields from general knowledge rather than from a source.
-
-    Raises
-    ------
-    ValueError
-        If a figure is not finite or out of range, or a price lacks its source or date.
-    """
-
-    name: str
-    vendor: str
-    year: int | None = None
-    fp32_tflops: float | None = None
-    tf32_tflops: float | None = None
-    fp16_tflops: float | None = None
-    bf16_tflops: float | None = None
-    fp8_tflops: float | None = None
-    memory_gb: float | None = None
-    memory_bandwidth_gb_s: float | None = None
-    interconnect_gb_s: float | None = None
-    host_link_gb_s: float | None = None
-    tdp_w: float | None = None
-    compute_units: float | None = None
-    clock_mhz: float | None = None
-    price_per_hour: float | None = None
-    price_source: str | None = None
-    price_date: str | None = None
-    premium: bool = False
-    unverified: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for field in ("name", "vendor"):
-            text = getattr(self, field)
-            if not 0 < len(text) <= MAX_NAME or not text.isprintable() or text != text.strip():
-                raise ValueError(f"field `{field}`: expected 1 to {MAX_NAME} printable characters, got {text!r:.60}")
-        for field, (low, high) in _RANGES.items():
-            value = getattr(self, field)
-            if value is not None and not (math.isfinite(value) and low <= value <= high):
-                raise ValueError(
-                    f"field `{field}`: {value} is outside {low:g} to {high:g}; check its unit, "
-                    "or leave the field out where it does not apply"
-                )
-        if self.price_per_hour is not None and not (self.price_source and self.price_date):
-            raise ValueError("field `price_per_hour`: add its source and date (price_source, price_date)")
-        for field in self.unverified:
-            if field not in _RANGES:
-                raise ValueError(f"field `unverified`: {field!r:.60} is not a figure; name one of {', '.join(_RANGES)}")
-
-    def specifications(self) -> tuple[float | None, ...]:
-        """The twelve figures in the order of `SPECIFICATIONS`."""
-        return tuple(getattr(self, name) for name in SPECIFICATIONS)
 
 
 class Catalog(Mapping[str, Hardware]):
@@ -140,8 +42,11 @@ class Catalog(Mapping[str, Hardware]):
     True
     """
 
-    def __init__(self, entries: Iterable[Hardware]) -> None:
-        """Raise `CatalogError` on a repeated name or more than `MAX_ENTRIES` entries."""
+    def __init__(self, entries: Iterable[Hardware], strict: bool = True) -> None:
+        """Raise `CatalogError` on a repeated name, a name shared by two entries, or over `MAX_ENTRIES` entries.
+
+        Not `strict`, a name that two entries share is the name of neither: so are catalogs of before read.
+        """
         by_name: dict[str, Hardware] = {}
         for entry in entries:
             if entry.name in by_name:
@@ -150,6 +55,69 @@ class Catalog(Mapping[str, Hardware]):
         if len(by_name) > MAX_ENTRIES:
             raise CatalogError(f"{len(by_name)} entries, more than {MAX_ENTRIES}; remove types that you do not use")
         self._by_name = {name: by_name[name] for name in sorted(by_name)}
+        self._strict = strict
+        try:
+            self._names = AcceleratorNames(map(_named, self._by_name.values()), strict)
+        except ValueError as error:
+            raise CatalogError(str(error)) from error
+        self.canonical = lru_cache(_REMEMBERED)(self._canonical)
+        self.specification = lru_cache(_REMEMBERED)(self._specification)
+        self.why_unlisted = lru_cache(_REMEMBERED)(self._why_unlisted)
+
+    def resolve(self, name: str) -> str | None:
+        """Name of the entry that a spelling means; None where there is none, or more than one.
+
+        >>> load_catalog().resolve("NVIDIA A100-SXM4-80GB"), load_catalog().resolve("A100 PCIe")
+        ('A100-SXM-80GB', None)
+        """
+        return self._names.resolve(name)
+
+    def _canonical(self, name: str) -> str:
+        """Name by which a hardware type is known: its entry's, else what the entry of a listed chip would be called.
+
+        As it is written where the catalog does not know the chip.
+        """
+        resolved = self._names.resolve(name)
+        if resolved is None and (sibling := self._names.sibling(name)):
+            return sibling.name
+        return resolved or name
+
+    def _specification(self, name: str) -> Hardware | None:
+        """What is known of a hardware type, without aliases.
+
+        Of a chip that is listed in another form or memory size only: that entry's figures with its own memory, and
+        `like` says so.
+        """
+        resolved = self._names.resolve(name)
+        if resolved is not None:
+            return replace(self[resolved], aliases=())
+        if (sibling := self._names.sibling(name)) is None:
+            return None
+        listed = self[sibling.entry]
+        return replace(
+            listed,
+            name=sibling.name,
+            memory_gb=float(sibling.memory_gb) if sibling.memory_gb else listed.memory_gb,
+            like=sibling.entry,
+            aliases=(),
+        )
+
+    def _why_unlisted(self, name: str) -> str:
+        """Why `resolve` finds nothing, with the nearest names."""
+        if parse(name).is_slice:
+            return "a slice or share of an accelerator, which the catalog does not list"
+        if meant := self._names.ambiguous(name):
+            return f"may be any of {', '.join(meant[:NEAREST])} of the catalog; say which"
+        nearest = ", ".join(self._names.nearest(name))
+        return "no specification in the catalog" + (f"; the nearest names are {nearest}" if nearest else "")
+
+    def with_siblings(self, names: Iterable[str]) -> "Catalog":
+        """The catalog with an entry for each of `names` whose chip is listed in another form or memory size only."""
+        found = {entry.name: entry for name in names if (entry := self.specification(name)) and entry.name not in self}
+        return Catalog([*self._by_name.values(), *found.values()], self._strict) if found else self
+
+    def __reduce__(self) -> tuple[type["Catalog"], tuple[list[Hardware], bool]]:
+        return Catalog, (list(self._by_name.values()), self._strict)
 
     def __getitem__(self, name: str) -> Hardware:
         return self._by_name[name]
@@ -180,22 +148,24 @@ class Catalog(Mapping[str, Hardware]):
         """
         _check_size(len(data), source)
         try:
-            return cls._from_entries(msgspec.json.decode(data), source)
+            return cls._from_entries(msgspec.json.decode(data), source, strict=False)
         except (msgspec.DecodeError, RecursionError) as error:
             raise CatalogError(f"{source}: not JSON ({error}); fetch it again") from error
 
     @classmethod
-    def _from_entries(cls, entries: Any, source: str) -> Self:
+    def _from_entries(cls, entries: Any, source: str, strict: bool = True) -> Self:
         if not isinstance(entries, list) or not entries:
             raise CatalogError(f"{source}: expected a list of hardware types, each with `name` and `vendor`")
         try:
-            return cls(_hardware(position, entry) for position, entry in enumerate(entries, 1))
+            return cls((_hardware(position, entry) for position, entry in enumerate(entries, 1)), strict)
         except CatalogError as error:
             raise CatalogError(f"{source}: {error}") from error
 
 
-def load_catalog(path: Path | None = None) -> Catalog:
-    """Read and validate a catalog file (YAML), by default the built-in one.
+def load_catalog(own: str | Path | None = None) -> Catalog:
+    """Read and validate the built-in catalog, with an own file (YAML) merged into it; an empty path is none.
+
+    :mod:`leap.schemas.own_catalog` says what the file may hold.
 
     Raises
     ------
@@ -207,14 +177,29 @@ def load_catalog(path: Path | None = None) -> Catalog:
     >>> load_catalog()["A100-SXM-80GB"].memory_bandwidth_gb_s
     2040.0
     """
-    path = path or Path(__file__).with_name("catalog.yaml")
+    shipped = Path(__file__).with_name("catalog.yaml")
+    entries = _read(shipped)
+    if own:
+        stated = _read(Path(own))
+        try:
+            entries = merged(entries, stated)
+        except ValueError as error:
+            raise CatalogError(f"{own}: {error}") from error
+    return Catalog._from_entries(entries, str(own or shipped))
+
+
+def _read(path: Path) -> Any:
     try:
-        entries = read_yaml(path, MAX_BYTES)
+        return read_yaml(path, MAX_BYTES)
     except OSError as error:
         raise CatalogError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     except YamlError as error:
         raise CatalogError(f"{path}: {error}; is it a catalog? Correct it") from error
-    return Catalog._from_entries(entries, str(path))
+
+
+def _named(entry: Hardware) -> Named:
+    linked = entry.interconnect_gb_s is not None
+    return Named(entry.name, entry.aliases, entry.memory_gb or 0.0, linked, is_sibling=entry.like is not None)
 
 
 def _hardware(position: int, entry: Any) -> Hardware:

@@ -19,15 +19,15 @@ class RankedCandidate(
     Attributes
     ----------
     hardware_type
-        Name in the catalog.
+        As the launcher wrote it.
     throughput
         Predicted samples/s.
     lower, upper
         Bounds of the calibrated interval.
     cost_per_hour
-        USD per hour of the whole attempt.
+        USD per hour of the whole attempt; 0 on hardware that costs nothing, none without a price.
     throughput_per_cost
-        throughput / cost_per_hour.
+        throughput / cost_per_hour; none without a cost.
     score
         Sort key of the list: throughput / cost_per_hour unless the objective says otherwise.
     basis
@@ -35,15 +35,16 @@ class RankedCandidate(
     observations
         Number of finished attempts that it is based on.
     outside
-        Inputs of this candidate not seen in training.
+        Inputs of this candidate not seen in training; ``hardware type (as NAME)`` is predicted as another form or
+        memory size of its chip.
     """
 
     hardware_type: Name
     throughput: float
     lower: float | None = None
     upper: float | None = None
-    cost_per_hour: float
-    throughput_per_cost: float
+    cost_per_hour: float | None = None
+    throughput_per_cost: float | None = None
     score: float
     basis: Basis
     observations: Observations = 0
@@ -58,7 +59,7 @@ class ExcludedCandidate(
     Attributes
     ----------
     hardware_type
-        Name in the catalog, or as the launcher wrote it if not in the catalog.
+        As the launcher wrote it.
     reason
         Why it is not ranked.
     throughput

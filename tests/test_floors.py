@@ -38,11 +38,11 @@ EXCEPTIONS = {
 #: Packages and modules of a layer, from the ground up: one imports only from rows before its own.
 INNER = {
     "schemas": (
-        {"base", "distribution", "errors", "launch"},
-        {"safe_yaml"},
-        {"hardware", "preference_candidates"},
+        {"accelerator_names", "base", "distribution", "errors", "launch", "specification"},
+        {"own_catalog", "preference_candidates", "safe_yaml"},
+        {"hardware"},
         {"events"},
-        {"backfill", "codec", "topics"},
+        {"backfill", "codec", "resolution", "topics"},
         {"tooling", "validation"},
     ),
     "predictor": (

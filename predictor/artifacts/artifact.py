@@ -46,9 +46,20 @@ class Artifact:
     table: HardwareTable
 
     def candidate_rows(self, jobs: JobBatch, job: Indices, hardware_types: Sequence[str]) -> CandidateRows:
-        """Rows of a job, by its position in `jobs`, and a hardware type each, with their history."""
-        history = self.snapshot.find(jobs, job, hardware_types)
-        return CandidateRows(jobs, self.table, job, strings(hardware_types), history)
+        """Rows of a job, by its position in `jobs`, and a hardware type each, with their history.
+
+        A type whose chip is listed only in another form or memory size is taken for that entry.
+        """
+        names = [self.known_as(name) for name in hardware_types]
+        history = self.snapshot.find(jobs, job, names)
+        return CandidateRows(jobs, self.table, job, strings(names), history)
+
+    def known_as(self, hardware_type: str) -> str:
+        """Entry of the catalog that a hardware type is predicted as; as it is written where there is none."""
+        name = self.catalog.canonical(hardware_type)
+        if name not in self.catalog and (listed := self.catalog.specification(name)):
+            return listed.like or listed.name
+        return name
 
     def features(self, rows: CandidateRows) -> RowFeatures:
         """Features of rows, of which the matrix has the columns in the order that the model takes."""

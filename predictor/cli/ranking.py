@@ -61,7 +61,7 @@ def as_table(answer: PreferenceList) -> Table:
             candidate.hardware_type + (" (pinned)" if candidate.hardware_type == answer.pinned else ""),
             _number(candidate.throughput),
             f"{_number(candidate.lower)} to {_number(candidate.upper)}",
-            f"{candidate.cost_per_hour:,.2f}",
+            "" if candidate.cost_per_hour is None else f"{candidate.cost_per_hour:,.2f}",
             _number(candidate.score),
             f"{candidate.basis} ({candidate.observations}){outside}",
         )

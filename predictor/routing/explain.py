@@ -12,6 +12,7 @@ from leap.schemas.events import (
     RankedCandidate,
 )
 from leap.schemas.hardware import Catalog
+from leap.schemas.resolution import resolved
 
 _OBJECTIVES = {
     "throughput_per_cost": "predicted throughput per USD",
@@ -52,7 +53,7 @@ def explain(
     for excluded in answer.excluded:
         lines += [f"–  {excluded.hardware_type}: {excluded.reason}", *_excluded(excluded, submission, catalog)]
     if completed:
-        lines.append(_outcome(answer, completed))
+        lines.append(_outcome(resolved(answer, catalog), resolved(completed, catalog)))
     return "\n".join(lines)
 
 
@@ -76,13 +77,21 @@ def _ranked(candidate: RankedCandidate, answer: PreferenceList, submission: JobS
         interval = f", {NOMINAL:.0%} between {_number(candidate.lower)} and {_number(candidate.upper)}"
     yield f"   {throughput} samples/s{interval}"
     yield f"   from {_BASES[candidate.basis].format(candidate.observations)}"
-    price = candidate.cost_per_hour / config.accelerators
-    yield (
-        f"   cost {candidate.cost_per_hour:,.2f} USD/h = {config.num_trainers} trainers x "
-        f"{config.accelerators_per_trainer} accelerators x {price:,.2f} USD/h"
-    )
-    per_cost = f"{throughput} / {candidate.cost_per_hour:,.2f} = {_number(candidate.throughput_per_cost)}"
-    yield f"   score {throughput}" if answer.objective == "fastest" else f"   score {per_cost}"
+    cost, per_cost = candidate.cost_per_hour, candidate.throughput_per_cost
+    if cost is None:
+        yield "   cost unknown: it has no price"
+    else:
+        price = cost / config.accelerators
+        yield (
+            f"   cost {cost:,.2f} USD/h = {config.num_trainers} trainers x "
+            f"{config.accelerators_per_trainer} accelerators x {price:,.2f} USD/h"
+        )
+    if answer.objective == "fastest":
+        yield f"   score {throughput}"
+    elif per_cost is None:
+        yield f"   score {_number(candidate.score)}: it costs nothing, so it goes before what does, by throughput"
+    else:
+        yield f"   score {throughput} / {cost:,.2f} = {_number(per_cost)}"
     if candidate.outside:
         yield f"   outside what was trained on: {', '.join(candidate.outside)}"
 
@@ -103,8 +112,8 @@ def _excluded(excluded: ExcludedCandidate, submission: JobSubmitted, catalog: Ca
     if excluded.throughput is None:
         return
     yield f"   {_number(excluded.throughput)} samples/s predicted"
-    entry = catalog.get(excluded.hardware_type)
-    if entry is not None and entry.price_per_hour is not None:
+    entry = catalog.specification(excluded.hardware_type)
+    if entry is not None and entry.price_per_hour:
         cost = submission.config.accelerators * entry.price_per_hour
         yield f"   {_number(excluded.throughput)} / {cost:,.2f} USD/h = {_number(excluded.throughput / cost)}"
 
@@ -123,7 +132,7 @@ def _outcome(answer: PreferenceList, completed: JobCompleted) -> str:
 
 
 def _premium(candidate: RankedCandidate, catalog: Catalog) -> bool:
-    entry = catalog.get(candidate.hardware_type)
+    entry = catalog.specification(candidate.hardware_type)
     return entry is not None and entry.premium
 
 

@@ -29,6 +29,9 @@ REASONS: tuple[str | None, ...] = (
 )
 RANKED, TOO_LATE, NO_PREDICTION, NO_MEMORY, NO_PRICE, NO_SPECIFICATION, NOT_EFFICIENT = range(len(REASONS))
 
+#: What hardware that costs nothing is scored at, USD per accelerator-hour: so far below every price that may be stated
+#: that it goes before all that has one, and by throughput among its own.
+FREE_PRICE = 1e-12
 #: Least bytes that training keeps per trainable value: weights and gradients. What an optimizer adds varies
 #: too much to exclude hardware by it.
 _BYTES_PER_PARAMETER = {"fp32": 8.0, "tf32": 8.0, "fp64": 16.0}
@@ -42,9 +45,9 @@ class Placement:
     Attributes
     ----------
     cost_per_hour
-        USD per hour of the whole attempt on that hardware type.
+        USD per hour of the whole attempt on that hardware type; NaN without a price.
     per_cost
-        Predicted throughput / cost_per_hour.
+        Predicted throughput / cost_per_hour; infinite where that is 0.
     score
         What a job's candidates are sorted by, descending.
     reason
@@ -75,10 +78,12 @@ def place(
     throughput: Floats,
     goals: list[Goal],
     premium_efficiency: float = 1.0,
+    memory_gb: Floats | None = None,
 ) -> Placement:
     """Score and exclude.
 
-    score = predicted throughput / (num_trainers x accelerators per trainer x price per accelerator-hour).
+    score = predicted throughput / (num_trainers x accelerators per trainer x price per accelerator-hour), a price of 0
+    taken as `FREE_PRICE`; of who asks for the fastest the throughput, whatever the price.
 
     Parameters
     ----------
@@ -91,22 +96,27 @@ def place(
     premium_efficiency
         A premium type stays if its score reaches this share of the best standard type's. One that the user
         pinned stays in any case: what it costs is the user's affair.
+    memory_gb
+        (rows,) of one accelerator; that of `table` by default.
     """
     price, objectives = table.price[hardware], {goal.objective for goal in goals}
-    cost = jobs.accelerators[job] * price
+    accelerators = jobs.accelerators[job]
+    cost, without_price = accelerators * price, np.isnan(price)
     with np.errstate(invalid="ignore", divide="ignore"):
         per_cost = throughput / cost
+        score = throughput / (accelerators * np.maximum(price, FREE_PRICE))
+    if "fastest" in objectives:
+        fastest = np.array([goal.objective == "fastest" for goal in goals])[job]
+        score, without_price = np.where(fastest, throughput, score), without_price & ~fastest
     reason: Codes = np.zeros(len(job), dtype=np.int8)
     if "cheapest_by_deadline" in objectives:
         reason[_too_late(throughput, job, goals)] = TOO_LATE
     reason[~np.isfinite(throughput)] = NO_PREDICTION
     if not np.isnan(jobs.architecture[:, _PARAMETERS]).all():
-        reason[_too_small(jobs, table, job, hardware)] = NO_MEMORY
-    reason[np.isnan(price)] = NO_PRICE
+        own = table.specifications[hardware, _MEMORY_GB] if memory_gb is None else memory_gb
+        reason[_too_small(jobs, job, own)] = NO_MEMORY
+    reason[without_price] = NO_PRICE
     reason[hardware == table.unlisted] = NO_SPECIFICATION
-    score = per_cost
-    if "fastest" in objectives:
-        score = np.where(np.array([goal.objective == "fastest" for goal in goals])[job], throughput, per_cost)
     premium = table.premium[hardware]
     if premium.any():
         pinned = table.index([goal.pinned or "" for goal in goals])[job] == hardware
@@ -119,7 +129,7 @@ def order(hardware_types: Sequence[str], score: Sequence[float] | Floats) -> lis
     return sorted(range(len(hardware_types)), key=lambda row: (-score[row], hardware_types[row]))
 
 
-def _too_small(jobs: JobBatch, table: HardwareTable, job: Indices, hardware: Indices) -> Flags:
+def _too_small(jobs: JobBatch, job: Indices, memory_gb: Floats) -> Flags:
     """Whether weights and gradients, spread as thin as they can be, exceed the memory of all accelerators.
 
     Of embedding tables weights alone, half the bytes: their gradients are sparse, or fused into the update.
@@ -130,7 +140,7 @@ def _too_small(jobs: JobBatch, table: HardwareTable, job: Indices, hardware: Ind
     )
     with np.errstate(invalid="ignore"):
         needed = parameters * (1 - np.where(np.isnan(tables), 0.0, tables) / 2) * per_parameter / jobs.accelerators
-        too_small: Flags = needed[job] > table.specifications[hardware, _MEMORY_GB] * 1e9
+        too_small: Flags = needed[job] > memory_gb * 1e9
     return too_small
 
 

@@ -13,10 +13,11 @@ from leap.predictor.artifacts.artifact import Artifact
 from leap.predictor.features import history
 from leap.predictor.features.batch import JobBatch, seconds
 from leap.predictor.features.matrix import Matrix
-from leap.predictor.routing.placement import RANKED, REASONS, Goal, order, place
+from leap.predictor.routing.placement import NO_SPECIFICATION, RANKED, REASONS, Goal, order, place
 from leap.predictor.routing.provenance import provenance
 from leap.predictor.routing.rollout import Switches
 from leap.schemas.events import Basis, ExcludedCandidate, JobSubmitted, PreferenceList, RankedCandidate
+from leap.schemas.hardware import Catalog
 
 NO_CANDIDATES = "no candidates"
 NO_ARTIFACT = "no artifact"
@@ -48,7 +49,7 @@ class Policy:
 
 
 class _Row(NamedTuple):
-    """What was computed for one candidate of a job."""
+    """What was computed for one candidate of a job; `like` is the listed form of its chip that it is predicted as."""
 
     hardware_type: str
     reason: int
@@ -61,6 +62,7 @@ class _Row(NamedTuple):
     basis: Basis
     observations: int
     outside: tuple[str, ...]
+    like: str | None
 
 
 def no_opinion(submission: JobSubmitted, reason: str, now: datetime) -> PreferenceList:
@@ -113,13 +115,14 @@ def _rank_asked(
     artifact: Artifact, submissions: list[JobSubmitted], policy: Policy, now: datetime
 ) -> list[PreferenceList]:
     jobs = JobBatch.from_events(submissions)
-    goals = [_goal(submission, policy.switches) for submission in submissions]
+    catalog = artifact.catalog
+    goals = [_goal(submission, policy.switches, catalog) for submission in submissions]
     scored, served = _score(artifact, jobs, submissions, goals, policy)
     answers, end = [], 0
     for submission, goal, family in zip(submissions, goals, jobs.family.tolist(), strict=True):
         start, end = end, end + len(submission.candidates)
-        ranked, excluded = _candidates(scored[start:end])
-        if submission.pinned and submission.pinned not in submission.candidates:
+        ranked, excluded = _candidates(scored[start:end], catalog)
+        if submission.pinned and goal.pinned not in set(map(catalog.canonical, submission.candidates)):
             excluded += (ExcludedCandidate(hardware_type=submission.pinned, reason=NOT_ELIGIBLE),)
         answers.append(
             PreferenceList(
@@ -141,15 +144,16 @@ def _rank_asked(
     return answers
 
 
-def _goal(submission: JobSubmitted, switches: Switches) -> Goal:
+def _goal(submission: JobSubmitted, switches: Switches, catalog: Catalog) -> Goal:
     """The job's own objective, else its model type's; without samples or deadline there is none to meet."""
     objective = submission.objective or switches.of(submission.model_type).objective or Goal.objective
+    pinned = catalog.canonical(submission.pinned) if submission.pinned else None
     if objective != "cheapest_by_deadline":
-        return Goal(objective, pinned=submission.pinned)
+        return Goal(objective, pinned=pinned)
     if submission.samples is None or submission.deadline is None:
-        return Goal(pinned=submission.pinned)
+        return Goal(pinned=pinned)
     left = seconds(submission.deadline) - seconds(submission.submitted_at)
-    return Goal(objective, submission.samples, left, submission.pinned)
+    return Goal(objective, submission.samples, left, pinned)
 
 
 def _score(
@@ -163,7 +167,9 @@ def _score(
     rests_on = provenance(features, artifact.manifest)
     lower, upper = artifact.manifest.interval.bounds(predicted.mean, predicted.spread, rests_on.basis)
     throughput, hardware = np.exp(predicted.mean), features.rows.hardware
-    placement = place(jobs, artifact.table, job, hardware, throughput, goals, policy.premium_efficiency)
+    listed = [artifact.catalog.specification(name) for name in names]
+    memory_gb = np.array([entry.memory_gb if entry else None for entry in listed], dtype=float)
+    placement = place(jobs, artifact.table, job, hardware, throughput, goals, policy.premium_efficiency, memory_gb)
     columns = (
         names,
         placement.reason.tolist(),
@@ -176,37 +182,49 @@ def _score(
         rests_on.basis.tolist(),
         rests_on.observations.tolist(),
         rests_on.outside,
+        [entry.like if entry else None for entry in listed],
     )
     return list(map(_Row, *columns)), features.history
 
 
-def _candidates(rows: list[_Row]) -> tuple[tuple[RankedCandidate, ...], tuple[ExcludedCandidate, ...]]:
+def _candidates(
+    rows: list[_Row], catalog: Catalog
+) -> tuple[tuple[RankedCandidate, ...], tuple[ExcludedCandidate, ...]]:
     """Ranked, best first, and excluded, in the order asked."""
     kept = [row for row in rows if row.reason == RANKED]
     best_first = order([row.hardware_type for row in kept], [row.score for row in kept])
-    excluded = [row for row in rows if row.reason != RANKED]
-    return tuple([_ranked(kept[position]) for position in best_first]), tuple(map(_excluded, excluded))
+    excluded = [_excluded(row, catalog) for row in rows if row.reason != RANKED]
+    return tuple([_ranked(kept[position]) for position in best_first]), tuple(excluded)
 
 
 def _ranked(row: _Row) -> RankedCandidate:
-    name, _, throughput, lower, upper, cost_per_hour, per_cost, score, basis, observations, outside = row
+    name, _, throughput, lower, upper, cost_per_hour, per_cost, score, basis, observations, outside, like = row
     return RankedCandidate(
         hardware_type=name,
         throughput=throughput,
         lower=lower,
         upper=upper,
-        cost_per_hour=cost_per_hour,
-        throughput_per_cost=per_cost,
+        cost_per_hour=_finite(cost_per_hour),
+        throughput_per_cost=_finite(per_cost),
         score=score,
         basis=basis,
         observations=observations,
-        outside=outside,
+        outside=outside if like is None else _outside_as(outside, like),
     )
 
 
-def _excluded(row: _Row) -> ExcludedCandidate:
+def _outside_as(outside: tuple[str, ...], like: str) -> tuple[str, ...]:
+    return (*(name for name in outside if name != "hardware type"), f"hardware type (as {like})")
+
+
+def _excluded(row: _Row, catalog: Catalog) -> ExcludedCandidate:
+    unlisted = row.reason == NO_SPECIFICATION
     return ExcludedCandidate(
         hardware_type=row.hardware_type,
-        reason=REASONS[row.reason] or "",
-        throughput=row.throughput if math.isfinite(row.throughput) else None,
+        reason=catalog.why_unlisted(row.hardware_type) if unlisted else REASONS[row.reason] or "",
+        throughput=_finite(row.throughput),
     )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -2,7 +2,7 @@
 
 What is to be acted on is the user's own choice alone where there is one, else the ranked types, best first; and
 nothing of a list in shadow, or without an opinion, which changes nothing of what the launcher asks for itself, its
-pinned type included. Hardware types go by the names of Leap's catalog, unless
+pinned type included. Hardware types are named as the launcher wrote them, unless
 `names` says what a consumer calls them.
 """
 

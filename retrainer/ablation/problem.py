@@ -143,7 +143,8 @@ class TableSource(msgspec.Struct, frozen=True, tag="table"):
 
     def problem(self, seed: int, without: str = "") -> Problem:
         """The problem; seeds differ in the fits alone."""
-        jobs = read_table(Path(self.file), load_mapping(self.mapping)).jobs
+        catalog = load_catalog()
+        jobs = read_table(Path(self.file), load_mapping(self.mapping), catalog).jobs
         rows = frame(map(attempt_of, jobs))
         day = np.unique(np.floor(rows["submitted_at"].to_numpy(float) / SECONDS_PER_DAY).astype(int))
         starts: list[int] = []
@@ -152,7 +153,7 @@ class TableSource(msgspec.Struct, frozen=True, tag="table"):
                 starts.append(candidate)
         if not starts:
             raise ValueError(f"{self.file}: its attempts span less than {self.warm_up} days; shorten --warm-up")
-        return make(rows, load_catalog(), tuple(starts), self.rows, without)
+        return make(rows, catalog, tuple(starts), self.rows, without)
 
 
 Source = FleetSource | TableSource

@@ -9,11 +9,14 @@ import typer
 
 from leap.predictor.cli.errors import fail
 from leap.predictor.cli.options import Json
+from leap.schemas.hardware import Catalog, load_catalog
+from leap.streams.cli.common import read_settings
 
 if TYPE_CHECKING:
     from leap.predictor.features.batch import Floats, Rows
     from leap.predictor.models.accuracy import Accuracy
     from leap.retrainer.evaluation.backtest import Backtest, Beside
+    from leap.streams.runtime.settings import Settings
 
 
 class Walked(StrEnum):
@@ -48,12 +51,15 @@ def backtest(
     from leap.predictor.models.structured.model import EXTRAS
     from leap.retrainer.evaluation.backtest import beside, summary, walk
     from leap.retrainer.evaluation.median_chain import ChainOfMedians
-    from leap.schemas.hardware import load_catalog
 
-    rows, y = _of_partitions() if file is None else _of_file(file, mapping, (by,) if by else ())
+    settings = read_settings()
+    catalog = load_catalog(settings.catalog)
+    rows, y = (
+        _of_partitions(settings, catalog) if file is None else _of_file(file, mapping, catalog, (by,) if by else ())
+    )
     if by and by not in rows:
         raise fail(f"--by {by}: only a table with a mapping has extra values")
-    table = HardwareTable(load_catalog())
+    table = HardwareTable(catalog.with_siblings(rows["hardware_type"]))
     fitted = ChainOfMedians() if recipe is Walked.chain else StructuredRecipe(table, EXTRAS, warm_start=True)
     predicted = walk(rows, y, fitted, every, warm_up, jobs)
     scores = summary(rows, y, predicted)
@@ -82,13 +88,13 @@ def holdout(
     from leap.predictor.models.structured.estimator import StructuredRecipe
     from leap.predictor.models.structured.model import EXTRAS
     from leap.retrainer.evaluation.leave_pair_out import SAME, evaluate_leave_pair_out
-    from leap.schemas.hardware import load_catalog
 
-    rows, y = _of_file(file, mapping)
+    catalog = load_catalog(read_settings().catalog)
+    rows, y = _of_file(file, mapping, catalog)
     unknown = sorted(set(same or ()) - set(rows))
     if unknown:
         raise fail(f"--same {', '.join(unknown)}: jobs have {', '.join(sorted(rows))}")
-    table = HardwareTable(load_catalog())
+    table = HardwareTable(catalog.with_siblings(rows["hardware_type"]))
     try:
         rankings = evaluate_leave_pair_out(rows, y, StructuredRecipe(table, EXTRAS), table, same or SAME)
     except ValueError as error:
@@ -102,7 +108,7 @@ def holdout(
             print(f"{name:19} tau {ranking.tau:6.3f}  regret {ranking.regret:5}%")
 
 
-def _of_file(file: Path, mapping: str | None, extra: tuple[str, ...] = ()) -> "tuple[Rows, Floats]":
+def _of_file(file: Path, mapping: str | None, catalog: Catalog, extra: tuple[str, ...] = ()) -> "tuple[Rows, Floats]":
     from leap.retrainer.dataset.feature_table import attempt_of, frame
     from leap.retrainer.evaluation.backtest import rows_of_table
     from leap.schemas.backfill.mapping import load_mapping
@@ -110,18 +116,18 @@ def _of_file(file: Path, mapping: str | None, extra: tuple[str, ...] = ()) -> "t
 
     if mapping is None:
         raise fail(f"{file}: --mapping says what its columns are; see docs/backfill.md")
-    rows, y = rows_of_table(frame(map(attempt_of, read_table(file, load_mapping(mapping)).jobs)), extra)
+    attempts = map(attempt_of, read_table(file, load_mapping(mapping), catalog).jobs)
+    rows, y = rows_of_table(frame(attempts), extra)
     if not len(y):
         raise fail(f"{file}: no row has a positive throughput under the mapping {mapping}")
     return rows, y
 
 
-def _of_partitions() -> "tuple[Rows, Floats]":
+def _of_partitions(settings: "Settings", catalog: Catalog) -> "tuple[Rows, Floats]":
     from leap.retrainer.dataset.partitions import Partitions
     from leap.retrainer.evaluation.backtest import rows_of_table
-    from leap.streams.cli.common import read_settings
 
-    partitions = Partitions(read_settings().partitions)
+    partitions = Partitions(settings.partitions, catalog)
     rows, y = rows_of_table(partitions.read(partitions.days()))
     if not len(y):
         raise fail(f"{partitions.root} has no attempts with a throughput; name a table, or run `leap retrain` first")

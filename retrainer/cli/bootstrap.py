@@ -1,7 +1,6 @@
 """``leap bootstrap``: give a hardware type that has never run its first history."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -34,14 +33,17 @@ def plan(
     from leap.schemas.hardware import load_catalog
 
     settings = read_settings()
-    partitions = Partitions(settings.partitions)
+    catalog = load_catalog(settings.catalog)
+    known = catalog.resolve(hardware)
+    if known is None:
+        raise fail(f"{hardware} is not in the catalog: {catalog.why_unlisted(hardware)}; see `leap catalog list`")
+    partitions = Partitions(settings.partitions, catalog)
     days = partitions.days()
     if not days:
         raise fail(f"no partitions under {settings.partitions} (LEAP_PARTITIONS); `leap retrain` makes them")
     rows = partitions.read(day for day in days if day > days[-1] - timedelta(days=window))
-    catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
     try:
-        picks = choose(rows, HardwareTable(catalog), hardware, jobs, target)
+        picks = choose(rows, HardwareTable(catalog), known, jobs, target)
     except ValueError as error:
         raise fail(str(error)) from None
     if as_json:
@@ -56,7 +58,7 @@ def plan(
         )
     total = sum(pick.accelerator_hours or 0.0 for pick in picks)
     share = sum(pick.attempts for pick in picks)
-    print(f"{len(picks)} jobs of {share:.0f}% of the attempts, {total:,.1f} accelerator-hours on {hardware}")
+    print(f"{len(picks)} jobs of {share:.0f}% of the attempts, {total:,.1f} accelerator-hours on {known}")
 
 
 def _number(value: float | None) -> str:

@@ -73,13 +73,13 @@ def _of_night(target: str, night: datetime | None, routed_since: datetime | None
     from leap.schemas.hardware import load_catalog
 
     settings = read_settings()
-    partitions = Partitions(settings.partitions)
+    catalog = load_catalog(settings.catalog)
+    partitions = Partitions(settings.partitions, catalog)
     day = night or _last(partitions.files.names(f"reports/{target}-*.json"), target)
     store = open_store(settings.artifacts, trusted_keys=settings.trusted_keys)
     subject = of_night(partitions, store, target, day.date())
     if not routed_since:
         return subject
-    catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
     saving = saving_since(partitions, store, catalog, routed_since.date(), day.date())
     return replace(subject, saving=saving)
 

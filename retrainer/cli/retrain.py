@@ -150,7 +150,7 @@ def _run_all(
     with night_lock(partitions.root), joblib_backend(backend):
         for target in targets:
             try:
-                reports.append(_run(settings, partitions, replace(plan, night=day, target=target), offline))
+                reports.append(_run(settings, replace(plan, night=day, target=target), offline))
             except Exception as error:
                 log.exception("training run failed", target=target)
                 failed.append(f"{target}: {error}")
@@ -159,19 +159,22 @@ def _run_all(
     return reports
 
 
-def _run(settings: "Settings", partitions: "Partitions", plan: "Plan", offline: bool) -> "Report":
+def _run(settings: "Settings", plan: "Plan", offline: bool) -> "Report":
     """One night over the configured places."""
     from leap.predictor.artifacts.open import open_store
     from leap.predictor.artifacts.signing import SigningKey
+    from leap.retrainer.dataset.partitions import Partitions
     from leap.retrainer.night import connectors
     from leap.retrainer.night.pipeline import Night
     from leap.schemas.hardware import load_catalog
 
+    catalog = load_catalog(settings.catalog)
+    partitions = Partitions(settings.partitions, catalog)
     today = plan.night == datetime.now(UTC).date()
     night = Night(
         partitions,
         open_store(settings.artifacts, trusted_keys=settings.trusted_keys),
-        load_catalog(Path(settings.catalog) if settings.catalog else None),
+        catalog,
         ingest=list if offline else connectors.ingest_attempts(settings, partitions),
         # Redis knows the present only: a run for a past date takes the statistics of that day from the partitions.
         snapshot=connectors.snapshot(settings, plan.target, partitions.files) if today and not offline else None,

@@ -11,6 +11,7 @@ from leap.predictor.features import architecture
 from leap.predictor.features.batch import NAMES, NUMBERS, Floats, JobBatch, seconds
 from leap.predictor.features.history import FEATURES as HISTORY
 from leap.schemas.events import SUCCEEDED, JobAttempt
+from leap.schemas.hardware import Catalog
 from leap.streams.backfill.row_mapper import Job
 from leap.streams.joining.attempt import join_parts, merge_part, to_part
 
@@ -37,7 +38,7 @@ def attempt_of(job: Job) -> JobAttempt:
     parts: dict[str, str] = {}
     for event in job:
         merge_part(parts, *to_part(event))
-    return join_parts(parts, {})
+    return join_parts(parts, Catalog(()))
 
 
 def normalise(rows: pd.DataFrame) -> pd.DataFrame:

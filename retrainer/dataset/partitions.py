@@ -13,6 +13,7 @@ from leap.predictor.features.history import SECONDS_PER_DAY
 from leap.retrainer.dataset.feature_table import frame, normalise
 from leap.retrainer.storage.files import open_files
 from leap.schemas.events import JobAttempt
+from leap.schemas.hardware import Catalog
 
 FILE = "attempts.parquet"
 
@@ -24,6 +25,8 @@ class Partitions:
     ----------
     root
         Holds ``day=YYYY-MM-DD/attempts.parquet``.
+    catalog
+        By whose names rows are read, whatever they were written under; without one as they were written.
 
     Attributes
     ----------
@@ -31,8 +34,9 @@ class Partitions:
         All files under the root: reports and statistics lie beside the partitions.
     """
 
-    def __init__(self, root: str | Path) -> None:
+    def __init__(self, root: str | Path, catalog: Catalog | None = None) -> None:
         self.root = root
+        self._catalog = catalog
         self.files = open_files(root)
 
     def days(self) -> list[date]:
@@ -48,6 +52,9 @@ class Partitions:
         """
         parts = [part for day in sorted(days) if (part := self._read(day, columns)) is not None]
         rows = pd.concat(parts, ignore_index=True) if parts else frame(())
+        if self._catalog and "hardware_type" in rows:
+            known = {name: self._catalog.canonical(name) for name in rows["hardware_type"].dropna().unique()}
+            rows["hardware_type"] = rows["hardware_type"].map(known).astype(object)
         if "attempt_id" in rows:
             rows = rows.drop_duplicates("attempt_id", keep="last", ignore_index=True)
         return rows.reindex(columns=columns) if columns else normalise(rows)

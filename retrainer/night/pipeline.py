@@ -21,7 +21,6 @@ import structlog
 from leap.predictor.artifacts.manifest import Manifest
 from leap.predictor.artifacts.signing import SigningKey
 from leap.predictor.artifacts.store import ArtifactStore, prune
-from leap.predictor.features.batch import HardwareTable
 from leap.retrainer.dataset import statistics_array
 from leap.retrainer.dataset.partitions import Partitions, day_number
 from leap.retrainer.dataset.statistics_array import StatisticsSnapshot
@@ -111,8 +110,10 @@ class Night:
 
     def _read_window(self, state: NightState) -> None:
         """Read the days before the run, cut into training and held-out attempts."""
-        plan, table = state.plan, HardwareTable(self._catalog)
-        state.window = open_window(self._partitions, plan.night, plan.window_days, table, plan.target, plan.max_missing)
+        plan = state.plan
+        state.window = open_window(
+            self._partitions, plan.night, plan.window_days, self._catalog, plan.target, plan.max_missing
+        )
         log.info("window read", training=len(state.window.training), held_out=len(state.window.held_out))
 
     def _train(self, state: NightState) -> None:
@@ -153,18 +154,18 @@ class Night:
     def _publish(self, state: NightState) -> None:
         """Publish the champion, and production's model with new history where it stays but is to be renewed."""
         plan, window, fences = state.plan, state.window, state.statistics.fences
-        manifest = publish.manifest(state.comparison, window, fences, self._catalog, plan.target)
+        manifest = publish.manifest(state.comparison, window, fences, window.catalog, plan.target)
         state.artifact = self._release(state, manifest, state.comparison.folder, state.promoted)
         state.renewed, serving = None, state.production.serving
         if serving and state.decision.renew and plan.promote:
-            manifest = publish.renewed_manifest(serving, window, fences, self._catalog)
+            manifest = publish.renewed_manifest(serving, window, fences, window.catalog)
             model = self._store.folder(plan.target, serving.manifest.version)
             state.renewed = self._release(state, manifest, model, promoted=True)
 
     def _release(self, state: NightState, manifest: Manifest, model: Path, promoted: bool) -> str:
         """Write, sign, store, promote and announce an artifact; returns its version."""
         target, artifacts = state.plan.target, state.folder / "artifacts"
-        written = publish.write(manifest, model, state.window, state.snapshot, self._catalog, artifacts)
+        written = publish.write(manifest, model, state.window, state.snapshot, state.window.catalog, artifacts)
         if self._key is not None:
             self._key.sign_folder(written)
         self._store.add(target, written)

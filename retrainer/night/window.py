@@ -17,6 +17,7 @@ from leap.retrainer.dataset.point_in_time import REQUIRED_COLUMNS, PointInTimeSt
 from leap.retrainer.dataset.training_set import TrainingSet, build_training_set
 from leap.retrainer.night.anomaly_checks import MAX_MISSING, window_anomalies
 from leap.schemas.errors import LeapError
+from leap.schemas.hardware import Catalog
 
 Mask = NDArray[np.bool_]
 
@@ -48,6 +49,8 @@ class Window:
         All that training did not see: the held-out, and those that were still running then.
     statistics
         Point-in-time statistics over everything that has finished.
+    catalog
+        With an entry for every type that ran and whose chip is listed only in another form or memory size.
     """
 
     first: date
@@ -58,13 +61,14 @@ class Window:
     held_out: TrainingSet
     unseen: TrainingSet
     statistics: PointInTimeStatistics
+    catalog: Catalog
 
 
 def open_window(
     partitions: Partitions,
     night: date,
     days: int,
-    table: HardwareTable,
+    catalog: Catalog,
     target: str,
     max_missing: int = MAX_MISSING,
 ) -> Window:
@@ -85,9 +89,9 @@ def open_window(
     statistics = _statistics(partitions, rows, first, night, target)
     gaps = [day for day in missing if present and day > present[0]]
     reasons = window_anomalies(rows, log_target(rows, target), gaps, max_missing)
-    attempts = build_training_set(
-        rows[rows["submitted_at"] >= day_number(first) * SECONDS_PER_DAY], table, statistics, target
-    )
+    catalog = catalog.with_siblings(rows["hardware_type"].dropna().unique())
+    launched = rows[rows["submitted_at"] >= day_number(first) * SECONDS_PER_DAY]
+    attempts = build_training_set(launched, HardwareTable(catalog), statistics, target)
     if len(attempts) < LEAST_ATTEMPTS:
         raise NothingToLearn(
             f"{len(attempts)} attempts with a positive {target} from {first} to {last}, where {LEAST_ATTEMPTS} are "
@@ -96,7 +100,17 @@ def open_window(
         )
     training, held_out = _split(attempts, night)
     unseen = attempts.where(~training)
-    return Window(first, last, missing, reasons, attempts.where(training), attempts.where(held_out), unseen, statistics)
+    return Window(
+        first,
+        last,
+        missing,
+        reasons,
+        attempts.where(training),
+        attempts.where(held_out),
+        unseen,
+        statistics,
+        catalog,
+    )
 
 
 def _statistics(

@@ -19,6 +19,8 @@ from leap.predictor.routing.ranking import Policy
 from leap.predictor.routing.router import Router
 from leap.schemas.errors import LeapError
 from leap.schemas.events import JobSubmitted, PreferenceList
+from leap.schemas.hardware import load_catalog
+from leap.schemas.resolution import resolved
 from leap.streams.kafka.event_range import Batch, Ended, ended, submitted
 from leap.streams.ranking.worker import BATCH_SIZE
 from leap.streams.runtime.settings import Settings
@@ -143,7 +145,8 @@ def replay(
     state = _opened(folder, what)
     if state.done:
         return state
-    endings, learned = ended(settings, start), [_learned_until(router) for router in ranked_by]
+    catalog = load_catalog(settings.catalog)
+    endings, learned = ended(settings, start, catalog), [_learned_until(router) for router in ranked_by]
     encoder = msgspec.json.Encoder()
     with (folder / LINES).open("ab") as file:
         os.truncate(file.fileno(), state.length)
@@ -151,7 +154,8 @@ def replay(
             began = time.perf_counter()
             answers = [router.rank_decoded(batch.submissions) for router in ranked_by]
             publish([answer for lists in answers for answer in lists])
-            lines = encoder.encode_lines(list(_lines(batch.submissions, versions, learned, answers, endings)))
+            named = [[resolved(answer, catalog) for answer in lists] for lists in answers]
+            lines = encoder.encode_lines(list(_lines(batch.submissions, versions, learned, named, endings)))
             file.write(lines)
             file.flush()
             state = _after(state, batch, len(lines), time.perf_counter() - began)

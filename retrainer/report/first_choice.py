@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from leap.predictor.features.batch import Floats
+from leap.predictor.routing.placement import FREE_PRICE
 from leap.retrainer.report.subject import Subject
 
 CONFIGURATION = ["num_trainers", "accelerators_per_trainer", "batch_size"]
@@ -78,4 +79,4 @@ def _of_job(measured: Floats, predicted: Floats, price: Floats) -> dict[str, flo
 def _price(subject: Subject, name: str) -> float:
     assert subject.artifact is not None
     entry = subject.artifact.catalog.get(name)
-    return np.nan if entry is None or entry.price_per_hour is None else entry.price_per_hour
+    return np.nan if entry is None or entry.price_per_hour is None else max(entry.price_per_hour, FREE_PRICE)

@@ -11,10 +11,11 @@ import pandas as pd
 from leap.predictor.artifacts import artifact as artifacts
 from leap.predictor.artifacts.artifact import Artifact
 from leap.predictor.artifacts.store import ArtifactStore
-from leap.predictor.features.batch import Floats, HardwareTable
+from leap.predictor.features.batch import Floats
 from leap.predictor.features.history import STATISTICS
 from leap.predictor.models.serving import StructuredModel
 from leap.predictor.models.structured.estimator import with_refreshed_history
+from leap.predictor.routing.placement import FREE_PRICE
 from leap.predictor.routing.provenance import basis
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.dataset.training_set import TrainingSet
@@ -83,7 +84,7 @@ def of_night(partitions: Partitions, store: ArtifactStore, target: str, night: d
     report = _report(partitions, report_name(target, night))
     artifact = artifacts.load(store.folder(target, report.artifact))
     days = (date.fromisoformat(report.window_to) - date.fromisoformat(report.window_from)).days + 1
-    window = open_window(partitions, night, days, HardwareTable(artifact.catalog), target)
+    window = open_window(partitions, night, days, artifact.catalog, target)
     held_out = window.held_out
     if isinstance(artifact.model, StructuredModel):  # what was published has taken in the outcomes; judge as the night
         judged = with_refreshed_history(artifact.model.structured, *attempts(window.training))
@@ -153,12 +154,13 @@ def _first_choices(artifact: Artifact, attempts: TrainingSet) -> pd.DataFrame:
     """
     chosen = np.unique(np.linspace(0, len(attempts) - 1, min(RANKED_JOBS, len(attempts))).astype(int))
     names = sorted({name for name in attempts.table["hardware_type"] if name in artifact.catalog})
-    names = [name for name in names if artifact.catalog[name].price_per_hour]
+    names = [name for name in names if artifact.catalog[name].price_per_hour is not None]
     if not names:
         return pd.DataFrame({"model_type": [], "hardware_type": []})
     job = np.repeat(chosen, len(names))
     pairs = artifact.candidate_rows(attempts.pairs.jobs, job, names * len(chosen))
     price = np.array([artifact.catalog[name].price_per_hour for name in names], dtype=np.float64)
-    worth = artifact.predict(artifact.features(pairs)).mean.reshape(len(chosen), len(names)) - np.log(price)
+    ln_price = np.log(np.maximum(price, FREE_PRICE))
+    worth = artifact.predict(artifact.features(pairs)).mean.reshape(len(chosen), len(names)) - ln_price
     best = [names[position] for position in worth.argmax(axis=1)]
     return pd.DataFrame({"model_type": attempts.table["model_type"].to_numpy()[chosen], "hardware_type": best})

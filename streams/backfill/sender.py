@@ -8,6 +8,8 @@ from pathlib import Path
 from leap.schemas.backfill.mapping import Mapping
 from leap.schemas.codec import encode
 from leap.schemas.errors import LeapError
+from leap.schemas.hardware import Catalog
+from leap.schemas.resolution import resolved
 from leap.streams.backfill.row_mapper import BadRow, Job, RowMapper
 from leap.streams.backfill.table_reader import table_columns, table_rows
 from leap.streams.joining.attempt import event_time
@@ -50,8 +52,8 @@ class Table:
     bad: list[BadRow] = field(default_factory=list)
 
 
-def read_table(path: Path, mapping: Mapping) -> Table:
-    """Map a table; takes about 2 kB of memory per job.
+def read_table(path: Path, mapping: Mapping, catalog: Catalog) -> Table:
+    """Map a table, hardware types by their names in the catalog; takes about 2 kB of memory per job.
 
     Raises
     ------
@@ -69,7 +71,10 @@ def read_table(path: Path, mapping: Mapping) -> Table:
         elif isinstance(mapped, BadRow):
             table.bad.append(mapped)
         else:
-            table.jobs.append(mapped)
+            submitted, allocated, completed = mapped
+            table.jobs.append(
+                (resolved(submitted, catalog), resolved(allocated, catalog), resolved(completed, catalog))
+            )
     return table
 
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from leap.schemas.codec import encode
 from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
+from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import COMPLETED, load_topics
 from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.consumer.dead_letters import DeadLetters
@@ -74,15 +75,17 @@ def bench(settings: Settings, completions: int = 200_000, rounds: int = 3) -> Fi
     ensure_topics(settings, load_topics().values())
     send(settings, completions)
     outputs = CheckedProducer(settings)
+    catalog = load_catalog(settings.catalog)
     rates: list[tuple[float, ...]] = []
     for number in range(rounds):
         stores = [
             HistoryStore(connect(settings.redis_url), f"{settings.redis_prefix}-{fresh}{number}-{way}")
             for way in ("kafka", "script", "decoded", "per-key")
         ]
-        workers = [HistoryWorker(store, DeadLetters(settings, outputs, f"{WORKER}-{number}")) for store in stores[:2]]
+        dead_letters = DeadLetters(settings, outputs, f"{WORKER}-{number}")
+        workers = [HistoryWorker(store, dead_letters, catalog) for store in stores[:2]]
         batches, rate = _through_kafka(settings, workers[0], completions, outputs, f"{WORKER}-{number}")
-        observed = [read(batch)[0] for batch in batches]
+        observed = [read(batch, catalog)[0] for batch in batches]
         seconds = (
             _seconds(workers[1].handle, batches),
             _seconds(stores[2].apply, observed),

@@ -45,9 +45,9 @@ def backfill(
 
     started = time.monotonic()
     settings = read_settings()
-    catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
+    catalog = load_catalog(settings.catalog)
     try:
-        table = read_table(file, load_mapping(mapping))
+        table = read_table(file, load_mapping(mapping), catalog)
         jobs = sorted(table.jobs, key=lambda job: job[0].submitted_at)[:limit]
         events = in_time_order(jobs)
         due = pace(speed, events)
@@ -56,9 +56,12 @@ def backfill(
         if skip > len(events):
             raise ValueError(f"--skip {skip}: {file} has only {len(events)} events")
         strange = Counter(job[1].hardware_type for job in jobs if job[1].hardware_type not in catalog)
-        if strange:
-            names = ", ".join(f"{name} ({count:,})" for name, count in strange.most_common(SHOWN))
+        unlisted = [(name, count) for name, count in strange.most_common(SHOWN) if not catalog.specification(name)]
+        if unlisted:
+            names = ", ".join(f"{name} ({count:,})" for name, count in unlisted)
             typer.secho(f"not in the catalog, so never ranked: {names}; see LEAP_CATALOG", fg="yellow", err=True)
+            for name, _ in unlisted:
+                typer.secho(f"  {name}: {catalog.why_unlisted(name)}", fg="yellow", err=True)
         for bad in table.bad[:SHOWN]:
             typer.secho(str(bad), fg="yellow", err=True)
         if len(table.bad) > SHOWN:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -42,7 +41,7 @@ def explain(
     if submission is None or not answers:
         missing = "submission" if submission is None else "preference list"
         raise fail(f"no {missing} of {attempt} in the last {days:g} days; look further back with --days")
-    catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
+    catalog = load_catalog(settings.catalog)
     allocated_at = allocated.allocated_at.timestamp() if allocated else None
     started_at = completed.started_at.timestamp() if completed else None
     for answer in answers:  # more than one where a worker died between answering and committing

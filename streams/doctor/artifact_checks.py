@@ -2,7 +2,6 @@
 
 import uuid
 from datetime import UTC, datetime
-from pathlib import Path
 
 from leap.predictor.artifacts.manifest import ArtifactError
 from leap.predictor.artifacts.open import open_store
@@ -72,13 +71,12 @@ def _production(context: CheckContext, target: str) -> str:
 
 def catalog(context: CheckContext) -> str:
     """The hardware catalog is valid and has prices."""
-    path = context.settings.catalog
     try:
-        entries = load_catalog(Path(path) if path else None)
+        entries = load_catalog(context.settings.catalog)
     except CatalogError as error:
         raise CheckFailed(str(error), "correct the file, or LEAP_CATALOG") from error
     priced = sum(hardware.price_per_hour is not None for hardware in entries.values())
     summary = f"{len(entries)} hardware types, {priced} with a price"
     if not priced:
-        raise CheckFailed(summary, "add prices: hardware without a price is never ranked")
+        raise CheckFailed(summary, "add prices: hardware without one is ranked only for jobs that ask for the fastest")
     return summary

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from leap.predictor.history.welford import Statistics, of
 from leap.schemas.codec import MAX_DECODED_BYTES, Rejected, decode
 from leap.schemas.events import SUCCEEDED, JobAttempt
+from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import ATTEMPTS, COMPLETED
 from leap.streams.history.store import Bucket, HistoryStore
 from leap.streams.history.updates import Key, bucket_of
@@ -99,6 +100,7 @@ def compare(buckets: Iterable[Bucket], rows: Iterable[Row], whole: bool = True) 
 def attempts(settings: Settings, target: str) -> Iterator[Row]:
     """Rows from the topic of joined attempts; the first of duplicates."""
     seen: set[str] = set()
+    catalog = load_catalog(settings.catalog)
     for message in read_range(settings, settings.topic(ATTEMPTS)):
         try:
             completed = decode(message.value, JobAttempt, MAX_DECODED_BYTES).completed
@@ -108,7 +110,7 @@ def attempts(settings: Settings, target: str) -> Iterator[Row]:
         if completed.status != SUCCEEDED or measured <= 0.0 or completed.attempt_id in seen:
             continue
         seen.add(completed.attempt_id)
-        for key in keys(completed):
+        for key in keys(completed, catalog):
             yield key, math.log(measured), completed.finished_at.timestamp()
 
 
@@ -136,8 +138,9 @@ def _completions(
 ) -> Iterator[Row]:
     """Rows of completions that are committed, or below a bucket's fence; the first of duplicates."""
     seen: set[str] = set()
+    catalog = load_catalog(settings.catalog)
     for message in read_range(settings, settings.topic(COMPLETED)):
-        for observation in read([message], [target])[0]:
+        for observation in read([message], catalog, [target])[0]:
             known = [
                 key
                 for key in observation.keys

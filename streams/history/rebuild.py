@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leap.schemas.errors import LeapError
+from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import COMPLETED
 from leap.streams.history.backup import read_backup
 from leap.streams.history.store import HistoryStore
@@ -115,6 +116,7 @@ class _Replay:
         self._targets = targets
         self._fences = fences
         self._done = done
+        self._catalog = load_catalog(settings.catalog)
         self._reached: dict[tuple[str, int], int] = {}
 
     def run(self, progress: Progress) -> None:
@@ -138,7 +140,7 @@ class _Replay:
         progress(self._done.messages)
 
     def _apply(self, batch: list[Message]) -> None:
-        observations, rejected = read(batch, self._targets)
+        observations, rejected = read(batch, self._catalog, self._targets)
         self._store.apply(observations, dict.fromkeys(self._targets, offset_ranges(batch)), self._done.generation)
         self._done.messages += len(batch)
         self._done.rejected += len(rejected)

@@ -10,6 +10,7 @@ from threading import Thread
 from leap.predictor.features.job_family import family_of
 from leap.schemas.codec import Rejected, decode
 from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
+from leap.schemas.hardware import Catalog, load_catalog
 from leap.schemas.topics import COMPLETED
 from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.consumer.dead_letters import DeadLetters
@@ -31,7 +32,7 @@ BATCH_SIZE = 8 * SLICE
 
 
 def read(
-    messages: Iterable[Message], targets: Collection[str] = TARGETS
+    messages: Iterable[Message], catalog: Catalog, targets: Collection[str] = TARGETS
 ) -> tuple[list[Observation], list[tuple[Message, str]]]:
     """Observations of valid completions, and the rejected messages with their reasons."""
     observations: list[Observation] = []
@@ -45,11 +46,13 @@ def read(
         if message.event_in_future(completed.finished_at):
             rejected.append((message, f"finished_at: {completed.finished_at} is after the message was written"))
             continue
-        observations += observe(completed, message, targets)
+        observations += observe(completed, message, catalog, targets)
     return observations, rejected
 
 
-def observe(completed: JobCompleted, message: Message, targets: Collection[str] = TARGETS) -> list[Observation]:
+def observe(
+    completed: JobCompleted, message: Message, catalog: Catalog, targets: Collection[str] = TARGETS
+) -> list[Observation]:
     """Observations of a successful attempt; measurements that are not positive are ignored."""
     observations: list[Observation] = []
     if completed.status == SUCCEEDED:
@@ -65,15 +68,15 @@ def observe(completed: JobCompleted, message: Message, targets: Collection[str] 
                         target,
                         value,
                         event_time,
-                        keys(completed),
+                        keys(completed, catalog),
                     )
                 )
     return observations
 
 
-def keys(completed: JobCompleted) -> tuple[Key, ...]:
+def keys(completed: JobCompleted, catalog: Catalog) -> tuple[Key, ...]:
     """Keys of the statistics that a completion updates; the message key is not used."""
-    return _keys(family_of(completed), completed.hardware_type, completed.model_type)
+    return _keys(family_of(completed), catalog.canonical(completed.hardware_type), completed.model_type)
 
 
 @lru_cache(16_384)
@@ -91,13 +94,18 @@ class HistoryWorker:
         Store of the statistics.
     dead_letters
         Destination of invalid messages.
+    catalog
+        Names of hardware types.
     targets
         Prediction targets to keep statistics of.
     """
 
-    def __init__(self, store: HistoryStore, dead_letters: DeadLetters, targets: Collection[str] = TARGETS) -> None:
+    def __init__(
+        self, store: HistoryStore, dead_letters: DeadLetters, catalog: Catalog, targets: Collection[str] = TARGETS
+    ) -> None:
         self._store = store
         self._dead_letters = dead_letters
+        self._catalog = catalog
         self._targets = targets
         self._slices: SimpleQueue[tuple[list[Observation], Spans, Future[None]]] = SimpleQueue()
         # A daemon thread: an executor would block process exit while Redis hangs.
@@ -118,7 +126,7 @@ class HistoryWorker:
         try:
             for begin in range(0, len(messages), SLICE):
                 part = messages[begin : begin + SLICE]
-                observations, refused = read(part, self._targets)
+                observations, refused = read(part, self._catalog, self._targets)
                 rejected += refused
                 if writing is not None:
                     writing.result()  # a failed slice must not be overtaken by the next
@@ -166,7 +174,8 @@ def history_loop(settings: Settings) -> BatchLoop:
     """The worker's loop, ready to run."""
     outputs = CheckedProducer(settings)
     store = HistoryStore(connect(settings.redis_url), settings.redis_prefix)
-    worker = HistoryWorker(store, DeadLetters(settings, outputs, WORKER), settings.targets)
+    catalog = load_catalog(settings.catalog)
+    worker = HistoryWorker(store, DeadLetters(settings, outputs, WORKER), catalog, settings.targets)
     return BatchLoop(
         settings,
         WORKER,

@@ -14,7 +14,7 @@ from leap.predictor.features.architecture import summary
 from leap.predictor.features.job_family import family_of
 from leap.schemas.codec import MAX_DECODED_BYTES, E, decode
 from leap.schemas.events import JobAllocated, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
-from leap.schemas.hardware import Hardware
+from leap.schemas.hardware import Catalog
 
 Part = JobSubmitted | JobAllocated | JobCompleted | PreferenceList
 Parts = Mapping[str, str]
@@ -101,7 +101,7 @@ def in_time(decided_at: float, allocated_at: float | None, started_at: float | N
     return began is None or decided_at <= began + GRACE_S
 
 
-def join_parts(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt:
+def join_parts(parts: Parts, catalog: Catalog) -> JobAttempt:
     """Join the parts into a row; a preference list is only used if it was decided in time.
 
     Raises
@@ -125,7 +125,7 @@ def join_parts(parts: Parts, catalog: Mapping[str, Hardware]) -> JobAttempt:
         completed=completed,
         allocated=allocated,
         architecture=architecture,
-        hardware=catalog.get(hardware_type),
+        hardware=catalog.specification(hardware_type),
         predicted=served.predicted.get(hardware_type) if served else None,
         artifact=served.artifact if served else None,
         served_history=(

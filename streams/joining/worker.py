@@ -6,13 +6,13 @@ and readers use the last row of each attempt_id. Lost parts are detected by offs
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import structlog
 
 from leap.schemas.codec import Rejected, decode, encode
 from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
-from leap.schemas.hardware import Hardware, load_catalog
+from leap.schemas.hardware import Catalog, load_catalog
+from leap.schemas.resolution import resolved
 from leap.schemas.topics import ALLOCATED, ATTEMPTS, COMPLETED, PREFERENCES, SUBMITTED
 from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.consumer.dead_letters import DeadLetters
@@ -52,12 +52,10 @@ class Joiner:
     producer
         The `outputs` of the loop, flushed before the commit.
     catalog
-        Hardware type to the specification that is added to rows.
+        Names of hardware types, and the specifications that are added to rows.
     """
 
-    def __init__(
-        self, settings: Settings, store: PartStore, producer: CheckedProducer, catalog: Mapping[str, Hardware]
-    ) -> None:
+    def __init__(self, settings: Settings, store: PartStore, producer: CheckedProducer, catalog: Catalog) -> None:
         self._store = store
         self._producer = producer
         self._catalog = catalog
@@ -72,7 +70,7 @@ class Joiner:
         rejected = []
         for message in batch:
             try:
-                event = decode(message.value, self._types[message.topic])
+                event = resolved(decode(message.value, self._types[message.topic]), self._catalog)
                 name, value = to_part(event)
             except Rejected as error:
                 rejected.append((message, str(error)))
@@ -144,7 +142,7 @@ def joiner_loop(settings: Settings) -> BatchLoop:
     """The worker's loop, ready to run."""
     producer = CheckedProducer(settings)
     store = PartStore(connect(settings.redis_url), settings.redis_prefix)
-    catalog = load_catalog(Path(settings.catalog) if settings.catalog else None)
+    catalog = load_catalog(settings.catalog)
     joiner = Joiner(settings, store, producer, catalog)
     topics = [settings.topic(name) for name in _inputs]
     return BatchLoop(settings, WORKER, topics, joiner.handle, verify=joiner.verify, outputs=producer)

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 
 from leap.schemas.codec import Rejected, decode
 from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted, JobSubmitted
+from leap.schemas.hardware import Catalog
+from leap.schemas.resolution import resolved
 from leap.schemas.topics import COMPLETED, SUBMITTED
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.runtime.settings import Settings
@@ -87,15 +89,15 @@ class Ended:
     accelerator_hours: float
 
 
-def ended(settings: Settings, start: datetime) -> dict[str, Ended]:
+def ended(settings: Settings, start: datetime, catalog: Catalog) -> dict[str, Ended]:
     """Attempt id to its outcome, for attempts finished since `start`; the later of two completions wins.
 
-    Takes 300 bytes per attempt (measured).
+    Hardware types are named as in the catalog. Takes 300 bytes per attempt (measured).
     """
     outcomes: dict[str, Ended] = {}
     for message in read_range(settings, settings.topic(COMPLETED), start - CLOCK_SKEW):
         try:
-            event = decode(message.value, JobCompleted)
+            event = resolved(decode(message.value, JobCompleted), catalog)
         except Rejected:
             continue
         known = outcomes.get(event.attempt_id)

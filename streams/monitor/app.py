@@ -25,6 +25,8 @@ from faust.types import TP
 
 from leap.schemas.codec import Rejected, decode
 from leap.schemas.events import JobAllocated, JobCompleted, PreferenceList
+from leap.schemas.hardware import load_catalog
+from leap.schemas.resolution import resolved
 from leap.schemas.topics import ALLOCATED, COMPLETED, PREFERENCES
 from leap.streams.kafka.clients import MAX_REQUEST_BYTES, consumer_config
 from leap.streams.kafka.range_reader import read_range
@@ -67,6 +69,7 @@ class LiveMonitor:
         self.progress = Progress()
         self._settings = settings
         self._monitor = Monitor() if monitor is None else monitor  # an empty monitor is falsy
+        self._catalog = load_catalog(settings.catalog)
         self._types = {settings.topic(name): event_type for name, event_type in TYPES.items()}
         self._lock = threading.Lock()
         self._latest: tuple[float, Figures] | None = None
@@ -75,7 +78,7 @@ class LiveMonitor:
     def take(self, topic: str, value: bytes | None) -> None:
         """Add a message. Never raises: an invalid message is counted and skipped."""
         try:
-            event = decode(value, self._types[topic])
+            event = resolved(decode(value, self._types[topic]), self._catalog)
             with self._lock:
                 self._monitor.add(event)
         except Exception as error:

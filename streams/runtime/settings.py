@@ -41,7 +41,7 @@ VARIABLES = (
     Variable("LEAP_TRUSTED_KEYS", "", "File of public keys; only artifacts signed by one of them are accepted."),
     Variable("LEAP_SIGNING_KEY", "", "File of the private key that the nightly training run signs with."),
     Variable("LEAP_PARTITIONS", ".leap/partitions", "Daily partitions and reports: a path, or any fsspec URL."),
-    Variable("LEAP_CATALOG", "", "Hardware catalog (YAML); empty is the built-in one."),
+    Variable("LEAP_CATALOG", "", "Own hardware catalog (YAML), merged into the built-in one."),
     Variable(
         "LEAP_PREMIUM_EFFICIENCY", "1.0", "Minimum score of a premium type, as a share of the best standard type's."
     ),

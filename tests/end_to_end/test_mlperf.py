@@ -72,7 +72,7 @@ def broken_messages() -> list[bytes]:
 
 @pytest.fixture
 def jobs(shared_data: Path) -> list[Job]:
-    table = read_table(shared_data / "mlperf-training" / "runs.csv", load_mapping("mlperf"))
+    table = read_table(shared_data / "mlperf-training" / "runs.csv", load_mapping("mlperf"), load_catalog())
     assert (len(table.jobs), len(table.bad)) == (USABLE, 0)
     return table.jobs
 

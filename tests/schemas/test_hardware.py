@@ -31,7 +31,7 @@ def write(tmp_path: Path, text: str) -> Path:
 def test_shipped_catalog_covers_several_vendors_with_prices() -> None:
     catalog = load_catalog()
     priced = [hardware for hardware in catalog.values() if hardware.price_per_hour is not None]
-    assert len(catalog) == 70
+    assert len(catalog) == 89
     assert len(priced) >= 30 and len({hardware.vendor for hardware in priced}) >= 5
     assert any(hardware.premium for hardware in priced)
     assert len(SPECIFICATIONS) == 12
@@ -59,7 +59,7 @@ def test_figures_equal_the_source_table(shared_data: Path) -> None:
     }
     catalog = load_catalog()
     rows = list(csv.DictReader((shared_data / "hardware-specs" / "accelerators.csv").read_text().splitlines()))
-    assert {row["hardware_type"] for row in rows} == set(catalog)
+    assert {row["hardware_type"] for row in rows} < set(catalog)
     for row in rows:
         for column, field in columns.items():
             expected = float(row[column]) if row[column] else None

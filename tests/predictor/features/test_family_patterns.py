@@ -9,6 +9,7 @@ from leap.predictor.features.batch import JobBatch
 from leap.predictor.features.family_patterns import MAX_PATTERNS, FamilyPatterns, PatternError, load_family_patterns
 from leap.predictor.features.job_family import family_of, family_repeats
 from leap.schemas.events import JobCompleted, JobSubmitted
+from leap.schemas.hardware import Catalog
 from leap.schemas.launch import LaunchConfig
 from leap.streams.history.worker import keys
 from leap.streams.kafka.partition_key import address
@@ -44,7 +45,7 @@ def test_a_stated_family_is_taken_as_it_is(stated: str | None, expected: str) ->
     assert family_of(submitted(stated)) == family_of(completed(stated)) == expected
     assert JobBatch.from_events([submitted(stated)]).family.tolist() == [expected]
     assert address(completed(stated)) == ("job-completed", expected.encode())
-    assert {key.name for key in keys(completed(stated))} == {expected}
+    assert {key.name for key in keys(completed(stated), Catalog(()))} == {expected}
 
 
 def test_patterns_come_before_the_rules_and_after_what_is_stated() -> None:

@@ -41,6 +41,26 @@ def test_hardware_without_price_or_specification_is_excluded_with_its_reason() -
     assert reasons(placed([1.0] * 5))[3:] == ["no price in the catalog", "no specification in the catalog"]
 
 
+def test_fastest_needs_no_price() -> None:
+    found = placed([160.0, 960.0, 4800.0, 5000.0, 1.0], goal=Goal("fastest"))
+    assert reasons(found)[3] is None
+    assert (found.score[3], np.isnan(found.cost_per_hour[3])) == (5000.0, True)
+
+
+def test_free_hardware_goes_before_priced_by_throughput() -> None:
+    free = [Hardware(name=name, vendor="Acme", price_per_hour=0.0) for name in ("a", "b")]
+    table = HardwareTable(Catalog([*CATALOG.values(), *free]))
+    names = ["basic", "a", "newest", "b"]
+    job = np.zeros(len(names), np.intp)
+    throughput = np.array([1e6, 5.0, 1e6, 7.0])
+    found = place(JobBatch.from_events([submission()]), table, job, table.index(names), throughput, [Goal()])
+    assert [names[row] for row in order(names, found.score)] == ["b", "a", "basic", "newest"]
+    assert np.isfinite(found.score).all()
+    assert found.score[3] / found.score[1] == 7.0 / 5.0
+    assert found.cost_per_hour[[1, 3]].tolist() == [0.0, 0.0]
+    assert [REASONS[code] for code in found.reason] == [None, None, REASONS[NOT_EFFICIENT], None]
+
+
 def test_premium_hardware_stays_only_where_it_earns_its_price() -> None:
     inefficient = placed([160.0, 960.0, 3199.0, 1.0, 1.0])  # 19.99 per USD against 20 of `fast`
     assert reasons(inefficient)[2] == "premium, and not efficient beside the best standard type"

@@ -51,6 +51,7 @@ def test_a_job_is_ranked_with_its_evidence(router: Router) -> None:
         assert one.lower < one.throughput < one.upper
         assert one.basis == "family history"
         assert one.observations > 0
+        assert one.cost_per_hour is not None
         assert one.throughput_per_cost == pytest.approx(one.throughput / one.cost_per_hour)
     assert decode(encode(answer), PreferenceList) == answer
     assert router.counts == Counter(ranked=1)

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leap.retrainer.dataset.partitions import FILE, Partitions, day_number, day_of
+from leap.schemas.hardware import load_catalog
 from tests.builders import MIDNIGHT, attempt, submission
 
 
@@ -60,6 +61,15 @@ def test_a_correction_that_finished_on_another_day_wins(tmp_path: Path) -> None:
     rows = partitions.read(partitions.days())
     assert rows.set_index("attempt_id")["measured_throughput"].to_dict() == {"a": 2.0, "b": 3.0}
     assert len(rows) == 2
+
+
+def test_rows_of_earlier_spellings_are_read_under_the_names_of_the_catalog(tmp_path: Path) -> None:
+    spelled = ("Tesla T4", "nvidia-tesla-t4", "T4", "GH200 96GB", "strange")
+    Partitions(tmp_path).ingest([attempt(submission(f"a-{n}"), name, 1.0) for n, name in enumerate(spelled)])
+    partitions = Partitions(tmp_path, load_catalog())
+    expected = ["T4", "T4", "T4", "GH200-96GB", "strange"]
+    assert partitions.read(partitions.days())["hardware_type"].tolist() == expected
+    assert partitions.read(partitions.days(), columns=["hardware_type"])["hardware_type"].tolist() == expected
 
 
 def test_prune_removes_days_before(tmp_path: Path) -> None:

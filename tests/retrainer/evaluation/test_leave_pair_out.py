@@ -136,3 +136,27 @@ def test_the_commands(table: tuple[Path, Path]) -> None:
     plain = run.invoke(app, ["backtest", file, "--mapping", mapping, *chain]).stdout
     assert [line.split()[0] for line in plain.splitlines()[-3:]] == ["all", "seen", "unseen"]
     assert len(plain.splitlines()) == 2 * len(scores["by"]) + 3
+
+
+def test_commands_read_the_own_catalog_and_any_spelling(
+    table: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, mapping = map(str, table)
+    own = tmp_path / "own.yaml"
+    own.write_text("replace: true\nentries: [{name: X1, vendor: V}]")
+    app = typer.Typer()
+    app.command()(backtest)
+    app.command()(holdout)
+    arguments = ["holdout", file, "--mapping", mapping, "--json"]
+
+    def found() -> LeavePairOut:
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
+        return msgspec.json.decode(done.stdout, type=LeavePairOut)
+
+    as_listed = found()
+    text = table[0].read_text()
+    table[0].write_text(text.replace("A100-SXM-80GB", "NVIDIA A100-SXM4-80GB").replace("B200", "nvidia-b200"))
+    assert found() == as_listed
+    monkeypatch.setenv("LEAP_CATALOG", str(own))
+    assert found().price.tau == 0.0 < as_listed.price.tau, "no type of the table has a price there"

@@ -29,6 +29,7 @@ from leap.streams.kafka.range_reader import read_range
 from leap.streams.redis_store.client import connect
 from leap.streams.runtime.settings import Settings
 from tests.artifacts import past
+from tests.builders import CATALOG
 
 
 def send(settings: Settings, topic: str, values: list[bytes]) -> None:
@@ -87,7 +88,7 @@ def test_the_store_holds_what_the_partitions_say(topics: Settings, tmp_path: Pat
     history_loop(topics).run(until_end=True)
     rows = frame(made)
     # What the history worker counts under the family that it works out of the name, the table has by that family.
-    rows["family"] = [keys(one.completed)[0].name for one in made]
+    rows["family"] = [keys(one.completed, CATALOG)[0].name for one in made]
     statistics = PointInTimeStatistics(rows, log_target(rows, THROUGHPUT))
     frozen = connectors.snapshot(topics, THROUGHPUT, LocalFiles(tmp_path))()
     found = difference(frozen.records, statistics.records(100_000))
@@ -130,7 +131,7 @@ def test_nights_over_an_emptied_store_do_not_push_out_the_backup_that_holds_most
 def test_every_family_is_whole_while_writers_go_on(settings: Settings, tmp_path: Path) -> None:
     """An attempt counts for its family and for the family on one hardware type: in a snapshot the sums agree."""
     attempts = past()
-    about = [keys(one.completed) for one in attempts]
+    about = [keys(one.completed, CATALOG) for one in attempts]
     stop = threading.Event()
 
     def write(source: str) -> None:

@@ -6,7 +6,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from leap.predictor.features.batch import HardwareTable
 from leap.predictor.features.matrix import CandidateRows, Matrix
 from leap.predictor.models.cascade import BinnedCascade
 from leap.predictor.models.serving import Prediction
@@ -48,7 +47,7 @@ class Fake:
 def window(tmp_path: Path) -> Window:
     partitions = Partitions(tmp_path / "partitions")
     partitions.ingest(past(10, 4))
-    return open_window(partitions, NIGHT, 30, HardwareTable(CATALOG), THROUGHPUT)
+    return open_window(partitions, NIGHT, 30, CATALOG, THROUGHPUT)
 
 
 def compared(window: Window, folder: Path, fakes: dict[str, Fake], monkeypatch: pytest.MonkeyPatch) -> Comparison:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from leap.predictor.artifacts.local_store import LocalStore
-from leap.predictor.features.batch import Floats, HardwareTable, Rows
+from leap.predictor.features.batch import Floats, Rows
 from leap.predictor.models.structured.estimator import with_refreshed_history
 from leap.predictor.models.structured.model import Structured
 from leap.retrainer.dataset.partitions import Partitions
@@ -27,7 +27,7 @@ from tests.builders import CATALOG, MIDNIGHT
 def opened(root: Path, attempts: Sequence[JobAttempt]) -> Window:
     partitions = Partitions(root)
     partitions.ingest(attempts)
-    return open_window(partitions, NIGHT, 30, HardwareTable(CATALOG), THROUGHPUT)
+    return open_window(partitions, NIGHT, 30, CATALOG, THROUGHPUT)
 
 
 def running(attempts: Sequence[JobAttempt], hours: float, every: int = 1) -> list[JobAttempt]:

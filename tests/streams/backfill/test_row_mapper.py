@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from leap.schemas.backfill.mapping import Condition, Mapping, MappingError, Source, load_mapping
 from leap.schemas.codec import decode, encode
 from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted
+from leap.schemas.hardware import load_catalog
 from leap.streams.backfill.row_mapper import BadRow, Job, RowMapper, in_time_order
 from leap.streams.backfill.sender import read_table
 from leap.streams.backfill.table_reader import Row, TableError, table_columns, table_rows
@@ -183,8 +184,8 @@ def test_csv_and_parquet_give_the_same_events(tmp_path: Path, delimiter: str) ->
     writer.writerows(rows)
     (tmp_path / "jobs.csv").write_bytes(b"\xef\xbb\xbf" + text.getvalue().encode())
     pd.DataFrame(rows).to_parquet(tmp_path / "jobs.parquet")
-    from_csv = read_table(tmp_path / "jobs.csv", MAPPING)
-    assert from_csv == read_table(tmp_path / "jobs.parquet", MAPPING)
+    from_csv = read_table(tmp_path / "jobs.csv", MAPPING, load_catalog())
+    assert from_csv == read_table(tmp_path / "jobs.parquet", MAPPING, load_catalog())
     assert [submitted.attempt_id for submitted, _, _ in from_csv.jobs] == [f"east/{n}" for n in range(3)]
 
 
@@ -192,7 +193,7 @@ def test_csv_and_parquet_give_the_same_events(tmp_path: Path, delimiter: str) ->
 def test_parquet_timestamps_with_nanoseconds_are_read(tmp_path: Path, zone: str | None) -> None:
     times = pd.to_datetime(["2024-03-01T10:00:00.123456789"]).tz_localize(zone)
     pd.DataFrame([ROW]).assign(start=times).to_parquet(tmp_path / "jobs.parquet")
-    [result] = read_table(tmp_path / "jobs.parquet", MAPPING).jobs
+    [result] = read_table(tmp_path / "jobs.parquet", MAPPING, load_catalog()).jobs
     expected = datetime(2024, 3, 1, 9 if zone == "Europe/Berlin" else 10, 0, 0, 123456, UTC)
     assert type(result[0].submitted_at) is datetime and result[0].submitted_at == expected
     assert arrives(result)
@@ -241,8 +242,8 @@ def test_events_are_sorted_by_time_and_stable_within_a_job(times: list[tuple[int
 
 
 def test_every_row_of_mlperf_and_sia_is_mapped(shared_data: Path) -> None:
-    runs = read_table(shared_data / "mlperf-training/runs.csv", load_mapping("mlperf"))
-    cells = read_table(shared_data / "sia-pollux/profiles.csv", load_mapping("sia"))
+    runs = read_table(shared_data / "mlperf-training/runs.csv", load_mapping("mlperf"), load_catalog())
+    cells = read_table(shared_data / "sia-pollux/profiles.csv", load_mapping("sia"), load_catalog())
     assert len(runs.jobs) == 17_067  # what the table's README calls usable
     assert len(cells.jobs) == 23_304
     assert runs.bad == cells.bad == []

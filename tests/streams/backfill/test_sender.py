@@ -10,6 +10,7 @@ import pytest
 from leap.schemas.backfill.mapping import load_mapping
 from leap.schemas.codec import decode
 from leap.schemas.events import JobCompleted, JobSubmitted
+from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import ALLOCATED, COMPLETED, SUBMITTED
 from leap.streams.backfill import sender
 from leap.streams.backfill.row_mapper import in_time_order
@@ -49,7 +50,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def events_of(table: Path) -> list[JobEvent]:
-    return in_time_order(read_table(table / "jobs.csv", load_mapping(table / "map.yaml")).jobs)
+    return in_time_order(read_table(table / "jobs.csv", load_mapping(table / "map.yaml"), load_catalog()).jobs)
 
 
 def run(table: Path, *options: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
@@ -59,7 +60,7 @@ def run(table: Path, *options: str, environment: dict[str, str] | None = None) -
 
 
 def test_read_table_counts_rows_skipped_and_bad(table: Path) -> None:
-    contents = read_table(table / "jobs.csv", load_mapping(table / "map.yaml"))
+    contents = read_table(table / "jobs.csv", load_mapping(table / "map.yaml"), load_catalog())
     assert (contents.rows, contents.left_out, len(contents.jobs), [bad.row for bad in contents.bad]) == (
         23,
         1,
@@ -182,6 +183,9 @@ def test_backfill_names_hardware_types_missing_in_the_catalog(table: Path) -> No
     jobs.write_text(jobs.read_text().replace("bert-1,H200-NVL", "bert-1,Abacus"))
     code, _, err = run(table, "--dry-run")
     assert (code, "never ranked: Abacus (7); see LEAP_CATALOG" in err) == (0, True)
+    jobs.write_text(jobs.read_text().replace("Abacus", "H200-NLV").replace("H200-NVL", "NVIDIA H200 NVL"))
+    _, _, err = run(table, "--dry-run")
+    assert "H200-NLV (7); see" in err and "the nearest names are H200-NVL, H20, H200-SXM-141GB" in err
 
 
 def test_mlperf_runs_through_kafka(topics: Settings, shared_data: Path) -> None:

@@ -23,16 +23,18 @@ from leap.predictor.features.job_family import family
 from leap.predictor.history.welford import Statistics
 from leap.schemas.codec import decode, encode
 from leap.schemas.events import DeadLetter, JobCompleted
+from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import COMPLETED, DAY_MS, DEAD_LETTERS
 from leap.streams.embedded import child
 from leap.streams.history.store import HistoryStore
 from leap.streams.history.updates import Key
-from leap.streams.history.worker import WORKER, history_loop, observe, read
+from leap.streams.history.worker import WORKER, history_loop, keys, observe, read
 from leap.streams.kafka.clients import CheckedProducer
 from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.redis_store.client import connect
 from leap.streams.runtime.settings import Settings
+from tests.builders import CATALOG
 from tests.proxy import Proxy
 
 TARGET = "throughput"
@@ -97,11 +99,18 @@ def send(settings: Settings, values: list[bytes], key: bytes = b"any") -> None:
 
 def test_observation_is_the_log_of_a_successful_measurement() -> None:
     event = completed(3, random.Random(0))
-    [observation] = observe(event, message(event, offset=9))
+    [observation] = observe(event, message(event, offset=9), CATALOG)
     assert observation.source == "id/0" and observation.offset == 9 and observation.attempt_id == "attempt-3"
     assert observation.value == math.log(event.measurements[TARGET])
     assert observation.event_time == event.finished_at.timestamp()
     assert observation.keys[:2] == (Key("family", "ranker-d"), Key("family_hardware", "ranker-d", event.hardware_type))
+
+
+def test_spellings_of_one_type_are_one_key() -> None:
+    event = completed(0, random.Random(0))
+    spelled = [msgspec.structs.replace(event, hardware_type=name) for name in ("Tesla T4", "nvidia-tesla-t4", "T4")]
+    about = {keys(one, load_catalog()) for one in spelled}
+    assert about == {keys(spelled[2], CATALOG)}, "that lists no T4, so the name stays"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +126,7 @@ def test_observation_is_the_log_of_a_successful_measurement() -> None:
 )
 def test_failed_or_unmeasured_attempts_give_no_observation(change: dict[str, object]) -> None:
     event = msgspec.structs.replace(completed(0, random.Random(0)), **change)
-    assert read([message(event)]) == ([], [])
+    assert read([message(event)], CATALOG) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -136,7 +145,7 @@ def test_failed_or_unmeasured_attempts_give_no_observation(change: dict[str, obj
 def test_invalid_completion_is_rejected_with_its_reason(value: bytes, reason: str) -> None:
     bad = Message("job-completed", "id", 0, 1, None, value, 0)
     good = completed(1, random.Random(0))
-    observations, [(rejected, why)] = read([bad, message(good, offset=2)])
+    observations, [(rejected, why)] = read([bad, message(good, offset=2)], CATALOG)
     assert rejected is bad
     assert re.search(reason, why)
     assert [observation.attempt_id for observation in observations] == ["attempt-1"]
@@ -149,7 +158,7 @@ def test_completion_after_its_message_timestamp_is_rejected() -> None:
     late, early, unknown = (
         message(event)._replace(timestamp_ms=timestamp_ms) for timestamp_ms in (written_ms, written_ms - 2 * DAY_MS, 0)
     )
-    observations, [(rejected, why)] = read([late, early, unknown])
+    observations, [(rejected, why)] = read([late, early, unknown], CATALOG)
     assert len(observations) == 2
     assert rejected is early and why.startswith("finished_at: ")
 
@@ -159,7 +168,8 @@ def test_timestamp_outside_the_calendar_is_accepted() -> None:
     event = completed(0, random.Random(0))
     written_us = int(event.finished_at.timestamp() * 1e6)
     observations, rejected = read(
-        [message(event)._replace(timestamp_ms=timestamp_ms) for timestamp_ms in (written_us, 2**63 - 1)]
+        [message(event)._replace(timestamp_ms=timestamp_ms) for timestamp_ms in (written_us, 2**63 - 1)],
+        CATALOG,
     )
     assert (len(observations), rejected) == (2, [])
 
@@ -209,7 +219,7 @@ def test_replay_by_a_second_consumer_group_is_idempotent(topics: Settings) -> No
     again = list(read_range(topics, topics.topic(COMPLETED)))
     assert len(again) == 3000
     for begin in range(0, 3000, 700):
-        assert store.apply(read(again[begin : begin + 700])[0]).added == 0
+        assert store.apply(read(again[begin : begin + 700], CATALOG)[0]).added == 0
     assert statistics(topics) == before
 
 

@@ -36,7 +36,7 @@ def test_joined_row_has_the_content_of_every_part() -> None:
         completed=completion(),
         allocated=allocation(),
         architecture=summary(MODEL),
-        hardware=CATALOG[HARDWARE],
+        hardware=CATALOG.specification(HARDWARE),
         predicted=790.0,
         artifact="throughput-0",
         served_history={"history_mean": 6.5, "history_count": 4.0},

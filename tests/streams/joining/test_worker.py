@@ -33,6 +33,7 @@ from leap.streams.redis_store.offset_fence import OffsetRange
 from leap.streams.runtime.settings import Settings
 from tests.streams.joining.attempt_parts import (
     CATALOG,
+    HARDWARE,
     START,
     TOPICS,
     VERSIONS,
@@ -40,6 +41,7 @@ from tests.streams.joining.attempt_parts import (
     allocation,
     completion,
     parts_of,
+    preference,
     row_of,
     submission,
 )
@@ -194,6 +196,31 @@ def test_timestamp_outside_the_calendar_is_accepted(topics: Settings) -> None:
     joiner = Joiner(topics, PartStore(client, topics.redis_prefix), CheckedProducer(topics), CATALOG)
     joiner.handle([message(topics, event)._replace(timestamp_ms=written_us) for event in (submission(), completion())])
     assert rows(topics)["a-1"] == row_of([submission(), completion()])
+    client.close()
+
+
+def test_row_has_the_names_of_the_catalog_however_parts_are_spelled(topics: Settings) -> None:
+    client = connect(topics.redis_url)
+    joiner = Joiner(topics, PartStore(client, topics.redis_prefix), CheckedProducer(topics), CATALOG)
+    listed = preference()
+    renamed = {HARDWARE: "A100-80GB", "A30": "nvidia-a30"}
+    answer = msgspec.structs.replace(
+        listed,
+        ranked=tuple(msgspec.structs.replace(one, hardware_type="A100-80GB") for one in listed.ranked),
+        candidates=tuple(renamed[name] for name in listed.candidates),
+    )
+    parts = (
+        submission(candidates=tuple(renamed.values())),
+        msgspec.structs.replace(allocation(), hardware_type="a100_80gb"),
+        completion(hardware_type="NVIDIA A100-SXM4-80GB"),
+        answer,
+    )
+    joiner.handle([message(topics, event) for event in parts])
+    row = rows(topics)["a-1"]
+    assert row.completed == completion() and row.allocated == allocation()
+    assert set(row.submitted.candidates) == {HARDWARE, "A30"}
+    assert (row.predicted, row.hardware) == (790.0, CATALOG.specification(HARDWARE))
+    assert row.served_history == {"history_mean": 6.5, "history_count": 4.0}
     client.close()
 
 

@@ -1,0 +1,76 @@
+"""``leap catalog``: what is known of hardware types, and which one a name means."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+import yaml
+
+from leap.predictor.cli.errors import fail
+from leap.schemas.hardware import Catalog, Hardware, load_catalog
+
+app = typer.Typer(no_args_is_help=True, help="Hardware types: specifications, prices and names.")
+
+Own = Annotated[
+    str, typer.Option("--catalog", envvar="LEAP_CATALOG", help="Own catalog (YAML), merged into the built-in one.")
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")]
+Name = Annotated[str, typer.Argument(help="As the catalog, a driver, a scheduler or a cloud writes it.")]
+
+
+@app.command("list")
+def list_types(own: Own = "", as_json: Json = False) -> None:
+    """Every hardware type: vendor, memory, price, and names that do not follow from its own."""
+    catalog = load_catalog(own)
+    if as_json:
+        print(catalog.to_json().decode())
+        return
+    for name, entry in catalog.items():
+        memory = "" if entry.memory_gb is None else f"{entry.memory_gb:g} GB"
+        price = "no price" if entry.price_per_hour is None else f"{entry.price_per_hour:.2f} USD/h"
+        print(f"{name:24}{entry.vendor:14}{memory:>9}  {price:>12}  {', '.join(entry.aliases)}".rstrip())
+
+
+@app.command()
+def show(name: Name, own: Own = "", as_json: Json = False) -> None:
+    """What is known of one hardware type."""
+    catalog = load_catalog(own)
+    entry = _known(catalog, name)
+    if as_json:
+        print(msgspec.json.encode(entry).decode())
+    else:
+        print(yaml.safe_dump(msgspec.to_builtins(entry), sort_keys=False, allow_unicode=True), end="")
+
+
+@app.command()
+def check(file: Annotated[Path, typer.Argument(help="Own catalog (YAML).", exists=True, dir_okay=False)]) -> None:
+    """Read an own catalog as LEAP_CATALOG would be; say what it adds and changes."""
+    built_in, catalog = load_catalog(), load_catalog(file)
+    added = [name for name in catalog if name not in built_in]
+    changed = [name for name in catalog if name in built_in and catalog[name] != built_in[name]]
+    removed = [name for name in built_in if name not in catalog]
+    for what, names in (("added", added), ("changed", changed), ("removed", removed)):
+        if names:
+            print(f"{what}: {', '.join(names)}")
+    unpriced = [name for name in (*added, *changed) if catalog[name].price_per_hour is None]
+    if unpriced:
+        print(f"without a price, so ranked only for jobs that ask for the fastest: {', '.join(unpriced)}")
+    print(f"{len(catalog)} hardware types, {len(added)} added, {len(changed)} changed, {len(removed)} removed")
+
+
+@app.command()
+def resolve(name: Name, own: Own = "") -> None:
+    """Print the name in the catalog of what a name means; fails if that is not one hardware type."""
+    catalog = load_catalog(own)
+    entry = _known(catalog, name)
+    if entry.name not in catalog:
+        typer.secho(f"not listed; predicted as {entry.like}, at its price", fg="yellow", err=True)
+    print(entry.name)
+
+
+def _known(catalog: Catalog, name: str) -> Hardware:
+    entry = catalog.specification(name)
+    if entry is None:
+        raise fail(f"{name}: {catalog.why_unlisted(name)}")
+    return catalog.get(entry.name, entry)
