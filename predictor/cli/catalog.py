@@ -8,6 +8,7 @@ import typer
 import yaml
 
 from leap.predictor.cli.errors import fail
+from leap.predictor.cli.options import Json
 from leap.schemas.hardware import Catalog, Hardware, load_catalog
 
 app = typer.Typer(no_args_is_help=True, help="Hardware types: specifications, prices and names.")
@@ -15,13 +16,16 @@ app = typer.Typer(no_args_is_help=True, help="Hardware types: specifications, pr
 Own = Annotated[
     str, typer.Option("--catalog", envvar="LEAP_CATALOG", help="Own catalog (YAML), merged into the built-in one.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="JSON, for a program to read.")]
 Name = Annotated[str, typer.Argument(help="As the catalog, a driver, a scheduler or a cloud writes it.")]
 
 
 @app.command("list")
 def list_types(own: Own = "", as_json: Json = False) -> None:
-    """Every hardware type: vendor, memory, price, and names that do not follow from its own."""
+    """Every hardware type: vendor, memory, price, and names that do not follow from its own.
+
+    Example:
+      leap catalog list --catalog catalog.yaml
+    """
     catalog = load_catalog(own)
     if as_json:
         print(catalog.to_json().decode())
@@ -34,7 +38,11 @@ def list_types(own: Own = "", as_json: Json = False) -> None:
 
 @app.command()
 def show(name: Name, own: Own = "", as_json: Json = False) -> None:
-    """What is known of one hardware type."""
+    """What is known of one hardware type.
+
+    Example:
+      leap catalog show H100-SXM-80GB
+    """
     catalog = load_catalog(own)
     entry = _known(catalog, name)
     if as_json:
@@ -45,7 +53,11 @@ def show(name: Name, own: Own = "", as_json: Json = False) -> None:
 
 @app.command()
 def check(file: Annotated[Path, typer.Argument(help="Own catalog (YAML).", exists=True, dir_okay=False)]) -> None:
-    """Read an own catalog as LEAP_CATALOG would be; say what it adds and changes."""
+    """Read an own catalog as LEAP_CATALOG would be; say what it adds and changes.
+
+    Example:
+      leap catalog check catalog.yaml
+    """
     built_in, catalog = load_catalog(), load_catalog(file)
     added = [name for name in catalog if name not in built_in]
     changed = [name for name in catalog if name in built_in and catalog[name] != built_in[name]]
@@ -61,7 +73,11 @@ def check(file: Annotated[Path, typer.Argument(help="Own catalog (YAML).", exist
 
 @app.command()
 def resolve(name: Name, own: Own = "") -> None:
-    """Print the name in the catalog of what a name means; fails if that is not one hardware type."""
+    """Print the name in the catalog of what a name means; fails if that is not one hardware type.
+
+    Example:
+      leap catalog resolve 'NVIDIA A100-SXM4-80GB'
+    """
     catalog = load_catalog(own)
     entry = _known(catalog, name)
     if entry.name not in catalog:
