@@ -108,15 +108,8 @@ def place(
     if "fastest" in objectives:
         fastest = np.array([goal.objective == "fastest" for goal in goals])[job]
         score, without_price = np.where(fastest, throughput, score), without_price & ~fastest
-    reason: Codes = np.zeros(len(job), dtype=np.int8)
-    if "cheapest_by_deadline" in objectives:
-        reason[_too_late(throughput, job, goals)] = TOO_LATE
-    reason[~np.isfinite(throughput)] = NO_PREDICTION
-    if not np.isnan(jobs.architecture[:, _PARAMETERS]).all():
-        own = table.specifications[hardware, _MEMORY_GB] if memory_gb is None else memory_gb
-        reason[_too_small(jobs, job, own)] = NO_MEMORY
-    reason[without_price] = NO_PRICE
-    reason[hardware == table.unlisted] = NO_SPECIFICATION
+    reason = _hard_reasons(jobs, table, job, hardware, throughput, goals, memory_gb)
+    reason[without_price & (reason != NO_SPECIFICATION)] = NO_PRICE
     premium = table.premium[hardware]
     if premium.any():
         pinned = table.index([goal.pinned or "" for goal in goals])[job] == hardware
@@ -151,6 +144,27 @@ def _too_late(throughput: Floats, job: Indices, goals: list[Goal]) -> Flags:
     with np.errstate(invalid="ignore", divide="ignore"):
         late: Flags = asked & ~(samples / throughput <= seconds)
     return late
+
+
+def _hard_reasons(
+    jobs: JobBatch,
+    table: HardwareTable,
+    job: Indices,
+    hardware: Indices,
+    throughput: Floats,
+    goals: list[Goal],
+    memory_gb: Floats | None,
+) -> Codes:
+    """(rows,) why a row cannot be ranked whatever it costs; later reasons take precedence."""
+    reason: Codes = np.zeros(len(job), dtype=np.int8)
+    if any(goal.objective == "cheapest_by_deadline" for goal in goals):
+        reason[_too_late(throughput, job, goals)] = TOO_LATE
+    reason[~np.isfinite(throughput)] = NO_PREDICTION
+    if not np.isnan(jobs.architecture[:, _PARAMETERS]).all():
+        own = table.specifications[hardware, _MEMORY_GB] if memory_gb is None else memory_gb
+        reason[_too_small(jobs, job, own)] = NO_MEMORY
+    reason[hardware == table.unlisted] = NO_SPECIFICATION
+    return reason
 
 
 def _exclude_premium(

@@ -4,7 +4,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -12,9 +12,13 @@ import typer
 from leap.predictor.cli.errors import fail, writable
 from leap.predictor.cli.options import Json
 from leap.schemas.backfill.mapping import load_mapping
-from leap.schemas.hardware import load_catalog
+from leap.schemas.events import JobAllocated
+from leap.schemas.hardware import Catalog, load_catalog
 from leap.schemas.topics import ALLOCATED, COMPLETED, SUBMITTED, load_topics
 from leap.streams.cli.common import read_settings
+
+if TYPE_CHECKING:
+    from leap.streams.backfill.sender import Table
 
 SHOWN = 20
 
@@ -55,17 +59,7 @@ def backfill(
             raise TableError(f"{file}: no rows below its names of columns")
         if skip > len(events):
             raise ValueError(f"--skip {skip}: {file} has only {len(events)} events")
-        strange = Counter(job[1].hardware_type for job in jobs if job[1].hardware_type not in catalog)
-        unlisted = [(name, count) for name, count in strange.most_common(SHOWN) if not catalog.specification(name)]
-        if unlisted:
-            names = ", ".join(f"{name} ({count:,})" for name, count in unlisted)
-            typer.secho(f"not in the catalog, so never ranked: {names}; see LEAP_CATALOG", fg="yellow", err=True)
-            for name, _ in unlisted:
-                typer.secho(f"  {name}: {catalog.why_unlisted(name)}", fg="yellow", err=True)
-        for bad in table.bad[:SHOWN]:
-            typer.secho(str(bad), fg="yellow", err=True)
-        if len(table.bad) > SHOWN:
-            typer.secho(f"and {len(table.bad) - SHOWN} more bad rows: --rejects FILE keeps all", err=True)
+        _warn(table, [allocated for _, allocated, _ in jobs], catalog)
         if rejects is not None:
             rejects.write_bytes(b"".join(msgspec.json.encode(bad) + b"\n" for bad in table.bad))
         refused = strict and bool(table.bad)
@@ -91,3 +85,18 @@ def backfill(
         print(", ".join(f"{value} {name.replace('_', ' ')}" for name, value in count.items()))
     if refused:
         raise fail("nothing sent, because of --strict")
+
+
+def _warn(table: "Table", allocated: list[JobAllocated], catalog: Catalog) -> None:
+    """Tell of hardware types that will not be ranked, and of bad rows."""
+    strange = Counter(event.hardware_type for event in allocated if event.hardware_type not in catalog)
+    unlisted = [(name, count) for name, count in strange.most_common(SHOWN) if not catalog.specification(name)]
+    if unlisted:
+        names = ", ".join(f"{name} ({count:,})" for name, count in unlisted)
+        typer.secho(f"not in the catalog, so never ranked: {names}; see LEAP_CATALOG", fg="yellow", err=True)
+        for name, _ in unlisted:
+            typer.secho(f"  {name}: {catalog.why_unlisted(name)}", fg="yellow", err=True)
+    for bad in table.bad[:SHOWN]:
+        typer.secho(str(bad), fg="yellow", err=True)
+    if len(table.bad) > SHOWN:
+        typer.secho(f"and {len(table.bad) - SHOWN} more bad rows: --rejects FILE keeps all", err=True)
