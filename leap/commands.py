@@ -32,6 +32,12 @@ PANELS: dict[str, tuple[Command, ...]] = {
             "retrainer",
         ),
         Command(
+            "learn",
+            "leap.retrainer.cli.learn:learn",
+            "Train on a table of past jobs and publish what `leap rank` answers from; no broker, no store.",
+            "retrainer",
+        ),
+        Command(
             "rank",
             "leap.predictor.cli.rank:rank",
             "Rank the hardware types of one job and show every candidate.",

@@ -60,7 +60,8 @@ def rank(
     router = Router(open_store(artifacts, trusted_keys=trusted_keys), policy=policy, version=version)
     router.load()
     if router.artifact is None:
-        raise fail(f"nothing of {THROUGHPUT} is in production under {artifacts}; `leap retrain` makes an artifact")
+        remedy = "`leap learn` or `leap retrain` makes an artifact"
+        raise fail(f"nothing of {THROUGHPUT} is in production under {artifacts}; {remedy}")
     [answer] = router.rank_many([submission])
     if as_json or output is Output.json:
         print(codec.encode(answer).decode())

@@ -130,7 +130,8 @@ class Night:
         unanswered = np.full(len(window.held_out), np.nan)
         state.served = publish.served(production.incumbent, window.held_out) if production.incumbent else unanswered
         state.skew = skew(window.held_out) if plan.target == THROUGHPUT else {}  # no other is served with a list
-        doubts = (*window.anomalies, *promotion_gate.is_stale_night(production.serving, window))
+        anomalies = () if plan.accept_anomalies else window.anomalies
+        doubts = (*anomalies, *promotion_gate.is_stale_night(production.serving, window))
         measured = np.exp(window.held_out.y)
         state.decision = promotion_gate.decide(
             state.comparison, state.served, measured, production.pointer, plan.margin, doubts

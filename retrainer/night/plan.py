@@ -29,6 +29,8 @@ class Plan:
         Days without attempts, after the first that has some, above which nothing is promoted.
     keep_days, keep_artifacts
         Retention of partitions, and how many artifacts stay beside the one in production.
+    accept_anomalies
+        Whether a window that is not as usual may be promoted from all the same: a table has the days that it has.
     promote
         False keeps the artifact without moving production (trial runs).
     """
@@ -39,6 +41,7 @@ class Plan:
     recipes: tuple[str, ...] = DEFAULT_RECIPES
     margin: float = 1.0
     max_missing: int = MAX_MISSING
+    accept_anomalies: bool = False
     keep_days: int = 90
     keep_artifacts: int = 30
     promote: bool = True

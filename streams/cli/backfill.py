@@ -59,7 +59,7 @@ def backfill(
             raise TableError(f"{file}: no rows below its names of columns")
         if skip > len(events):
             raise ValueError(f"--skip {skip}: {file} has only {len(events)} events")
-        _warn(table, [allocated for _, allocated, _ in jobs], catalog)
+        warn(table, [allocated for _, allocated, _ in jobs], catalog)
         if rejects is not None:
             rejects.write_bytes(b"".join(msgspec.json.encode(bad) + b"\n" for bad in table.bad))
         refused = strict and bool(table.bad)
@@ -87,7 +87,7 @@ def backfill(
         raise fail("nothing sent, because of --strict")
 
 
-def _warn(table: "Table", allocated: list[JobAllocated], catalog: Catalog) -> None:
+def warn(table: "Table", allocated: list[JobAllocated], catalog: Catalog) -> None:
     """Tell of hardware types that will not be ranked, and of bad rows."""
     strange = Counter(event.hardware_type for event in allocated if event.hardware_type not in catalog)
     unlisted = [(name, count) for name, count in strange.most_common(SHOWN) if not catalog.specification(name)]

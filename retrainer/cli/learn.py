@@ -1,0 +1,93 @@
+"""``leap learn``: a table of past jobs becomes an artifact on this machine alone, without broker and store."""
+
+import logging
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from leap.predictor.cli.errors import fail
+from leap.predictor.cli.options import Json
+from leap.schemas.backfill.mapping import load_mapping
+from leap.schemas.hardware import load_catalog
+from leap.streams.cli.backfill import warn
+from leap.streams.cli.common import read_settings
+
+if TYPE_CHECKING:
+    from leap.retrainer.night.plan import Report
+    from leap.streams.backfill.sender import Table
+    from leap.streams.runtime.settings import Settings
+
+#: Days that partitions stay: a table that was learned from another day may go back further.
+FOR_EVER = 36_500
+
+
+def learn(
+    file: Annotated[Path, typer.Argument(help="Table of past jobs: CSV or Parquet.", exists=True, dir_okay=False)],
+    mapping: Annotated[str, typer.Option(help="Mapping file (YAML), or one that comes with Leap: mlperf, sia.")],
+    recipe: Annotated[list[str] | None, typer.Option(help="Recipe to train; repeat for several.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Train on a table of past jobs and publish what `leap rank` answers from; no broker, no store.
+
+    The last day of the table is held out to choose and judge the recipe; then all of it is learned.
+
+    Example:
+      leap learn examples/jobs.csv --mapping examples/jobs.yaml
+    """
+    from leap.retrainer.cli.retrain import known, summary
+    from leap.retrainer.night.plan import DEFAULT_RECIPES
+    from leap.streams.backfill.sender import read_table
+    from leap.streams.runtime.logs import configure
+
+    configure(logging.WARNING)
+    settings = read_settings()
+    catalog = load_catalog(settings.catalog)
+    try:
+        table = read_table(file, load_mapping(mapping), catalog)
+    except ValueError as error:
+        raise fail(str(error)) from None
+    warn(table, [allocated for _, allocated, _ in table.jobs], catalog)
+    if not table.jobs:
+        raise fail(f"{file}: none of its {table.rows} rows is an attempt; see the reasons above")
+    report = _train(settings, table, known(recipe or DEFAULT_RECIPES))
+    if as_json:
+        print(msgspec.json.encode(report).decode())
+        return
+    print(f"{file}: {table.rows:,} rows, {len(table.jobs):,} attempts, {len(table.bad):,} bad rows")
+    print(summary(report))
+    if not report.promoted:
+        raise fail(
+            f"{report.artifact} was not promoted; `leap artifact promote {report.artifact}` does so all the same"
+        )
+
+
+def _train(settings: "Settings", table: "Table", recipes: tuple[str, ...]) -> "Report":
+    """One training run over all days of the table, whose attempts are in the partitions before."""
+    from leap.predictor.artifacts.open import open_store
+    from leap.predictor.artifacts.signing import SigningKey
+    from leap.retrainer.dataset.feature_table import attempt_of
+    from leap.retrainer.dataset.partitions import Partitions
+    from leap.retrainer.night.pipeline import Night
+    from leap.retrainer.night.plan import Plan
+    from leap.retrainer.night.schedule import night_lock
+
+    catalog = load_catalog(settings.catalog)
+    partitions = Partitions(settings.partitions, catalog)
+    partitions.ingest(attempt_of(job) for job in table.jobs)
+    days = [completed.finished_at.date() for _, _, completed in table.jobs]
+    window = (max(days) - min(days)).days + 1
+    plan = Plan(
+        night=max(days) + timedelta(days=1),
+        window_days=max(window, 2),
+        accept_anomalies=True,
+        keep_days=FOR_EVER,
+        recipes=recipes,
+    )
+    key = SigningKey(Path(settings.signing_key)) if settings.signing_key else None
+    with night_lock(partitions.root):
+        return Night(
+            partitions, open_store(settings.artifacts, trusted_keys=settings.trusted_keys), catalog, key=key
+        ).run(plan)
