@@ -31,6 +31,7 @@ class LeapError(Exception):
             Rejected              schemas.codec
             ServiceError          streams.embedded
             SettingsError         schemas.errors
+            StatusError           schemas.backfill.status
             StorageUrlError       predictor.storage.urls
             StoreDataLost         streams.redis_store.offset_fence
             StuckError            streams.consumer.run

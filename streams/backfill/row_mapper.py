@@ -9,6 +9,7 @@ import msgspec
 
 from leap.predictor.features.family_patterns import FamilyPatterns, PatternError
 from leap.schemas.backfill.mapping import ROW_NUMBER, Field, Mapping, MappingError, Source
+from leap.schemas.backfill.status import StatusError, status_of
 from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted
 from leap.streams.backfill.field_readers import Reader, Unusable, condition, flag, moment, number, reader, text
 from leap.streams.backfill.table_reader import Row
@@ -173,11 +174,20 @@ def _group(values: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
 
 
+def _status(word: str) -> str:
+    try:
+        return status_of(word)
+    except StatusError as error:
+        raise Unusable(word, str(error)) from None
+
+
 def _typed(name: str, value: Any, time_format: str) -> Any:
     """Convert a value to the type of its field; the event validates its range."""
     group, _, field = name.rpartition(".")
     if name in _TIMES:
         return moment(value, time_format)
+    if name == "status":
+        return _status(text(value))
     if name in _NAMES or (group == "config" and field in _CONFIG_TEXTS):
         return text(value)
     if group == "config" and field in _CONFIG_FLAGS:
