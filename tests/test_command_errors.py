@@ -32,7 +32,7 @@ WRONG = [
     ("retrain --offline", {"LEAP_PARTITIONS": BUCKET}, "AWS_ACCESS_KEY_ID"),
     ("report x.html", {"LEAP_PARTITIONS": BUCKET}, "AWS_ACCESS_KEY_ID"),
     ("backtest", {"LEAP_PARTITIONS": BUCKET}, "AWS_ACCESS_KEY_ID"),
-    ("bootstrap plan --hardware x", {"LEAP_PARTITIONS": BUCKET}, "AWS_ACCESS_KEY_ID"),
+    ("bootstrap plan --hardware L4", {"LEAP_PARTITIONS": BUCKET}, "AWS_ACCESS_KEY_ID"),
     ("artifact list", {"LEAP_ARTIFACTS": "foo://x"}, "foo://x: Protocol not known"),
     ("artifact list", {"LEAP_ARTIFACTS": f"ftp://u:{SECRET}@127.0.0.1:1/x"}, "ftp://127.0.0.1:1/x: "),
     ("artifact list --target nope", {}, "no artifacts of nope under"),

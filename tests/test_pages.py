@@ -170,8 +170,8 @@ def test_the_monitor_shows_its_figures_and_says_when_they_are_old(
         )
     )
     assert shown["within 20% (w20)"] == f"{expected.accuracy.w20:.1f}%"
-    assert shown["accelerator-hours ranked"] == f"{expected.hours_ranked:.1f}%"
-    assert shown["got the first choice"] == f"{expected.first_choice:.1f}%"
+    assert shown["accelerator-hours with a ranking"] == f"{expected.hours_ranked:.1f}%"
+    assert shown["placed on the first choice"] == f"{expected.first_choice:.1f}%"
     rows = chromium.ask("[...document.querySelectorAll('#hardware_types tbody tr')].map(r => r.cells[0].textContent)")
     assert rows == [name for name, *_ in expected.hardware_types]
     end()

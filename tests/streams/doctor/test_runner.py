@@ -186,7 +186,7 @@ def test_doctor_reports_missing_catalog_and_prices(settings: Settings, tmp_path:
     path = tmp_path / "catalog.yaml"
     context = CheckContext(replace(settings, catalog=str(path)))
     assert "LEAP_CATALOG" in failure_of(artifact_checks.catalog, context).remedy
-    path.write_text("- {name: X, vendor: V}")
+    path.write_text("{replace: true, entries: [{name: X, vendor: V}]}")
     assert str(failure_of(artifact_checks.catalog, context)) == "1 hardware types, 0 with a price"
 
 
