@@ -11,7 +11,7 @@ import typer
 from leap.predictor.cli.errors import fail
 from leap.predictor.cli.options import Json
 from leap.schemas.backfill.mapping import load_mapping
-from leap.schemas.hardware import load_catalog
+from leap.schemas.hardware import Catalog, load_catalog
 from leap.streams.cli.backfill import warn
 from leap.streams.cli.common import read_settings
 
@@ -52,7 +52,7 @@ def learn(
     warn(table, [allocated for _, allocated, _ in table.jobs], catalog)
     if not table.jobs:
         raise fail(f"{file}: none of its {table.rows} rows is an attempt; see the reasons above")
-    report = _train(settings, table, known(recipe or DEFAULT_RECIPES))
+    report = _train(settings, catalog, table, known(recipe or DEFAULT_RECIPES))
     if as_json:
         print(msgspec.json.encode(report).decode())
         return
@@ -64,8 +64,8 @@ def learn(
         )
 
 
-def _train(settings: "Settings", table: "Table", recipes: tuple[str, ...]) -> "Report":
-    """One training run over all days of the table, whose attempts are in the partitions before."""
+def _train(settings: "Settings", catalog: Catalog, table: "Table", recipes: tuple[str, ...]) -> "Report":
+    """One training run over all days of the table, whose attempts it merges into the partitions first."""
     from leap.predictor.artifacts.open import open_store
     from leap.predictor.artifacts.signing import SigningKey
     from leap.retrainer.dataset.feature_table import attempt_of
@@ -74,9 +74,7 @@ def _train(settings: "Settings", table: "Table", recipes: tuple[str, ...]) -> "R
     from leap.retrainer.night.plan import Plan
     from leap.retrainer.night.schedule import night_lock
 
-    catalog = load_catalog(settings.catalog)
     partitions = Partitions(settings.partitions, catalog)
-    partitions.ingest(attempt_of(job) for job in table.jobs)
     days = [completed.finished_at.date() for _, _, completed in table.jobs]
     window = (max(days) - min(days)).days + 1
     plan = Plan(
@@ -88,6 +86,11 @@ def _train(settings: "Settings", table: "Table", recipes: tuple[str, ...]) -> "R
     )
     key = SigningKey(Path(settings.signing_key)) if settings.signing_key else None
     with night_lock(partitions.root):
-        return Night(
-            partitions, open_store(settings.artifacts, trusted_keys=settings.trusted_keys), catalog, key=key
-        ).run(plan)
+        night = Night(
+            partitions,
+            open_store(settings.artifacts, trusted_keys=settings.trusted_keys),
+            catalog,
+            ingest=lambda: partitions.ingest(map(attempt_of, table.jobs)),
+            key=key,
+        )
+        return night.run(plan)

@@ -14,7 +14,7 @@ from leap.predictor.features.batch import Floats, Indices, Rows
 from leap.predictor.history.hash_index import Keys
 from leap.predictor.history.key_table import KeyTable
 from leap.predictor.history.sorted_hashes import Hashes
-from leap.predictor.models.structured.kernel import Arrays
+from leap.predictor.models.arrays import Arrays
 
 #: Columns in which the attempts of a level agree.
 LEVELS: tuple[tuple[str, ...], ...] = (

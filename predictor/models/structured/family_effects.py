@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from leap.predictor.features.batch import Floats
 from leap.predictor.history.hash_index import Keys
 from leap.predictor.history.key_table import KeyTable
-from leap.predictor.models.structured.kernel import Arrays
+from leap.predictor.models.arrays import Arrays
 
 #: Keys of the terms that do not fade; the fading one has the key of the first.
 KEYS: tuple[tuple[str, ...], ...] = (

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats
+from leap.predictor.models.arrays import Arrays
 from leap.predictor.models.structured.exact_history import LEVELS, HistoryEstimate
 from leap.predictor.models.structured.gp_prior import PriorEstimate
-from leap.predictor.models.structured.kernel import Arrays
 
 #: Spread below which repeats are as good as equal, in ln throughput.
 FLOOR = 0.005

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats, Indices, Rows
+from leap.predictor.models.arrays import Arrays
 from leap.predictor.models.structured.inputs import BATCH, UNSEEN, InputEncoder, Inputs, Queries
-from leap.predictor.models.structured.kernel import Arrays, Kernel, SharedFeatureMap
+from leap.predictor.models.structured.kernel import Kernel, SharedFeatureMap
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,14 @@ Processes for Machine Learning", 2006, 4.17), which continues the trend where an
 length of zero stands for the linear kernel (x_a - centre)(x_b - centre).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats, Indices
 from leap.predictor.models.structured.inputs import Inputs, Queries
-
-Arrays = Mapping[str, NDArray[Any]]
 
 #: Rows of a covariance that are computed together, so that what they need stays in the processor's cache.
 AT_ONCE = 256

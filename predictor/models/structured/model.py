@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from leap.predictor.features.batch import NUMBERS, Indices, JobBatch, Names, Rows, take
 from leap.predictor.features.history import SECONDS_PER_DAY
 from leap.predictor.history.hash_index import Keys, column_hashes, configurations
+from leap.predictor.models.arrays import Arrays
 from leap.predictor.models.structured.exact_history import LEVELS, ExactHistory, HistoryEstimate
 from leap.predictor.models.structured.family_effects import KEYS, FamilyEffects
 from leap.predictor.models.structured.gating import Combined, Gate
 from leap.predictor.models.structured.gp_prior import Prior, PriorEstimate
-from leap.predictor.models.structured.kernel import Arrays
 
 #: Numbers of a launch configuration that the prior takes beside trainers, accelerators and batch.
 EXTRAS: tuple[str, ...] = tuple(
