@@ -1,10 +1,12 @@
 """Accuracy within k percent, as every report, gate, bench and monitor counts it."""
 
+import math
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.predictor.features.batch import Floats
+from leap.predictor.features.batch import Floats, Names
 
 #: Slack of the edge: far above the rounding of a quotient or of exp(ln q), far below the resolution of a measurement.
 EDGE = 1e-12
@@ -74,3 +76,26 @@ def accuracy(predicted: Floats, measured: Floats) -> Accuracy | None:
         ratio=round(float(np.median(ratio)), 3),
         coverage=round(100.0 * float(covered.mean()), 1),
     )
+
+
+def share_interval(inside: NDArray[np.bool_], group: Names) -> tuple[float, float]:
+    """95% interval of a share, in percent: Wilson's, of as many independent attempts as the groups are worth.
+
+    Attempts of one group err together, so (n,) of them say less than n: n is divided by the design effect, the variance
+    of the share over groups to that of a binomial (Kish, Survey Sampling, 1965). Where all are inside, or none, a group
+    counts as one.
+
+    >>> [round(bound, 1) for bound in share_interval(np.array([True] * 8 + [False] * 2), np.arange(10))]
+    [49.0, 94.3]
+    >>> [round(bound, 1) for bound in share_interval(np.ones(10, dtype=bool), np.repeat([0, 1], 5))]
+    [34.2, 100.0]
+    """
+    share, (_, code) = float(inside.mean()), np.unique(group, return_inverse=True)
+    binomial, count = share * (1 - share) / len(inside), float(code.max() + 1)
+    if binomial > 0:
+        between = float(np.square(np.bincount(code, inside - share)).sum()) / len(inside) ** 2
+        count = max(1.0, len(inside) * min(1.0, binomial / between)) if between > 0 else float(len(inside))
+    squared = 1.959964**2
+    centre = (share + squared / (2 * count)) / (1 + squared / count)
+    half = math.sqrt(squared * (share * (1 - share) / count + squared / (4 * count**2))) / (1 + squared / count)
+    return 100 * max(0.0, centre - half), 100 * min(1.0, centre + half)

@@ -51,6 +51,9 @@ def replay(
     from leap.retrainer.replay.replay import replay as run
     from leap.retrainer.replay.replay import routers
     from leap.retrainer.replay.summary import read_frame, summarise
+    from leap.retrainer.report.subject import of_replay
+    from leap.retrainer.report.verdict import verdict
+    from leap.schemas.hardware import load_catalog
 
     settings = read_settings()
     start, end = _utc(start), _utc(end)
@@ -66,10 +69,15 @@ def replay(
         except LookupError as error:
             raise fail(str(error)) from None
         lines = read_frame(kept)
+        told = verdict(of_replay(kept, load_catalog(settings.catalog)))
     if parquet:
         lines.to_parquet(parquet, index=False)
     summary = summarise(state, lines)
-    print(msgspec.json.encode(summary).decode() if as_json else as_text(summary))
+    if as_json:
+        print(msgspec.json.encode(summary).decode())
+        return
+    print("\n".join(f"{asked} {answer}" for asked, answer in told), end="\n\n")
+    print(as_text(summary))
 
 
 def as_text(summary: "Summary") -> str:
@@ -80,9 +88,9 @@ def as_text(summary: "Summary") -> str:
     for side in summary.sides:
         outcomes = ", ".join(f"{count:,} {name}" for name, count in side.outcomes.items())
         lines.append(f"{side.artifact}: {side.submissions:,} attempts ({outcomes}), {side.finished:,} finished")
-        parts = {"all": side.all, "known families": side.known, "first seen": side.first_seen}
+        parts = {"held out": side.held_out, "known families": side.known, "first seen": side.first_seen}
         if side.learned:
-            parts["held out"] = side.held_out
+            parts = {"all": side.all} | parts
         for name, part in parts.items():
             if part:
                 lines.append(
@@ -91,7 +99,8 @@ def as_text(summary: "Summary") -> str:
                 )
         if side.doubt:
             lines.append(f"  {side.doubt}")
-        lines.append(f"  {side.interval}% in their interval; {side.on_first}% ran on the first choice")
+        if side.held_out:
+            lines.append(f"  {side.interval}% in their interval; {side.on_first}% ran on the first choice")
     if summary.same_first is not None:
         lines.append(f"the same first choice for {summary.same_first}%; furthest apart:")
     lines += [

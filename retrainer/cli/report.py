@@ -47,10 +47,9 @@ def report(
     from leap.retrainer.report.figures import figures
     from leap.retrainer.report.html_page import page
     from leap.retrainer.report.png import pictures
-    from leap.retrainer.report.subject import of_replay
 
     try:
-        subject = of_replay(replayed) if replayed else _of_night(target, night, routed_since)
+        subject = _of_replay(replayed) if replayed else _of_night(target, night, routed_since)
         drawn = list(figures(subject))
         out.write_text(page(subject, drawn), encoding="utf-8")
         if as_png:
@@ -65,6 +64,13 @@ def report(
     print(out)
 
 
+def _of_replay(folder: Path) -> "Subject":
+    from leap.retrainer.report.subject import of_replay
+    from leap.schemas.hardware import load_catalog
+
+    return of_replay(folder, load_catalog(read_settings().catalog))
+
+
 def _of_night(target: str, night: datetime | None, routed_since: datetime | None) -> "Subject":
     """A night, the last by default, and what routing has saved since a day if one is given."""
     from leap.retrainer.dataset.partitions import Partitions
@@ -77,7 +83,7 @@ def _of_night(target: str, night: datetime | None, routed_since: datetime | None
     partitions = Partitions(settings.partitions, catalog)
     day = night or _last(partitions.files.names(f"reports/{target}-*.json"), target)
     store = open_store(settings.artifacts, trusted_keys=settings.trusted_keys)
-    subject = of_night(partitions, store, target, day.date())
+    subject = of_night(partitions, store, target, day.date(), settings.premium_efficiency)
     if not routed_since:
         return subject
     saving = saving_since(partitions, store, catalog, routed_since.date(), day.date())

@@ -19,7 +19,8 @@ KEYS: tuple[str, ...] = ("attempt_id", "job_name", "family", "model_type", "hard
 TIMES: tuple[str, ...] = ("submitted_at", "started_at", "finished_at")  # seconds since the epoch
 ARCHITECTURE: tuple[str, ...] = tuple(f"architecture_{name}" for name in architecture.NAMES)
 SERVED: tuple[str, ...] = tuple(f"served_{name}" for name in HISTORY)
-STRINGS: tuple[str, ...] = (*KEYS, *NAMES, "extra", "artifact")
+#: `extra` and `candidates` as JSON.
+STRINGS: tuple[str, ...] = (*KEYS, *NAMES, "extra", "candidates", "artifact")
 FLOATS: tuple[str, ...] = (*TIMES, *NUMBERS, *ARCHITECTURE, *SERVED, "accelerator_hours", "predicted")
 MEASURED = "measured_"
 
@@ -91,6 +92,7 @@ def _row(attempt: JobAttempt) -> dict[str, Any]:
         "started_at": seconds(completed.started_at),
         "finished_at": seconds(completed.finished_at),
         "extra": msgspec.json.encode(config.extra, order="sorted").decode() if config.extra else None,
+        "candidates": msgspec.json.encode(submitted.candidates).decode() if submitted.candidates else None,
         "accelerator_hours": completed.accelerator_hours,
         "predicted": attempt.predicted,
         "artifact": attempt.artifact,

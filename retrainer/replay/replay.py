@@ -15,6 +15,7 @@ import msgspec
 
 from leap.predictor.artifacts.store import ArtifactStore
 from leap.predictor.features.batch import seconds
+from leap.predictor.features.configuration import shape_text
 from leap.predictor.routing.ranking import Policy
 from leap.predictor.routing.router import Router
 from leap.schemas.errors import LeapError
@@ -44,6 +45,8 @@ class Line(msgspec.Struct, frozen=True):
         What the attempt ran on, its samples/s where it succeeded, and what it held; None where it has not ended.
     predicted, lower, upper, basis
         Of that hardware type; one that is not ranked has no interval.
+    configuration
+        The shape that was asked for, as :func:`shape_text` writes it.
     apart
         Greatest |ln ratio| of this artifact's predictions to those of the first, over the candidates.
     learned
@@ -66,6 +69,7 @@ class Line(msgspec.Struct, frozen=True):
     basis: str | None = None
     apart: float | None = None
     learned: bool | None = None
+    configuration: str = ""
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,7 +254,7 @@ def _line(
     end: Ended | None,
     reference: dict[str, float],
 ) -> Line:
-    predicted = predictions(answer)
+    predicted, asked = predictions(answer), submission.config
     ran_on = end.hardware_type if end else None
     there = next((candidate for candidate in answer.ranked if candidate.hardware_type == ran_on), None)
     shared = predicted.keys() & reference.keys()
@@ -271,6 +275,7 @@ def _line(
         basis=there.basis if there else None,
         apart=max((abs(math.log(predicted[name] / reference[name])) for name in shared), default=None),
         learned=end.finished_at < learned_until if end else None,
+        configuration=shape_text(asked.num_trainers, asked.accelerators_per_trainer, asked.batch_size),
     )
 
 

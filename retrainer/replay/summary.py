@@ -25,17 +25,19 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
         Outcome of their lists to how many.
     finished
         Attempts that have a measured throughput: those that are scored.
-    all, known, first_seen
-        Scores on the hardware type that each ran on; of families with and without history in the artifact.
+    all
+        Scores on the hardware type that each ran on.
     learned
         How many of the finished attempts had ended when what the artifact has learned from was taken: what it says of
         them is no prediction.
     held_out
-        Scores of the others alone.
+        Scores of the others alone, as all that follows.
+    known, first_seen
+        Scores of families with and without history in the artifact.
     interval
         Share of the measured values, in percent, that lie in the interval.
     on_first
-        Share of the finished attempts, in percent, that ran on the hardware type that is ranked first.
+        Share of the attempts, in percent, that ran on the hardware type that is ranked first.
     """
 
     artifact: str
@@ -43,10 +45,10 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: dict[str, int]
     finished: int
     all: Accuracy | None
-    known: Accuracy | None
-    first_seen: Accuracy | None
     learned: int
     held_out: Accuracy | None
+    known: Accuracy | None
+    first_seen: Accuracy | None
     interval: float | None
     on_first: float | None
 
@@ -128,20 +130,21 @@ def summarise(state: State, lines: pd.DataFrame) -> Summary:
 
 def _side(artifact: str, rows: pd.DataFrame) -> Side:
     done = rows[rows["measured"].notna()]
-    known = done["basis"] == FAMILY_HISTORY
-    bounded = done[done["lower"].notna()]
+    held_out = done[~done["learned"].eq(True)]
+    known = held_out["basis"] == FAMILY_HISTORY
+    bounded = held_out[held_out["lower"].notna()]
     return Side(
         artifact=artifact,
         submissions=len(rows),
         outcomes=dict(Counter(rows["outcome"])),
         finished=len(done),
         all=_scores(done),
-        known=_scores(done[known]),
-        first_seen=_scores(done[~known & done["basis"].notna()]),
-        learned=int(done["learned"].eq(True).sum()),
-        held_out=_scores(done[done["learned"].eq(False)]),
+        learned=len(done) - len(held_out),
+        held_out=_scores(held_out),
+        known=_scores(held_out[known]),
+        first_seen=_scores(held_out[~known & held_out["basis"].notna()]),
         interval=_percent(bounded["measured"].between(bounded["lower"], bounded["upper"])),
-        on_first=_percent(done["hardware_type"] == done["first"]),
+        on_first=_percent(held_out["hardware_type"] == held_out["first"]),
     )
 
 

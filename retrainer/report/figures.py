@@ -140,7 +140,8 @@ def first_ranks(subject: Subject) -> Figure | None:
     top = subject.first["hardware_type"].value_counts(normalize=True)
     return Figure(
         "First ranks: share of each model type's jobs that rank a hardware type first",
-        f"{top.index[0]} is first for {top.iloc[0]:.0%} of jobs; {len(top)} hardware types are first for some.",
+        f"{top.index[0]} is first for {top.iloc[0]:.0%} of {len(subject.first):,} jobs, each among its own candidates; "
+        f"{len(top)} hardware types are first for some.",
         svg.grid([str(name) for name in table.index], [str(name) for name in table.columns], shares),
     )
 

@@ -10,14 +10,12 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from leap.predictor.features.batch import Floats
-from leap.predictor.routing.placement import FREE_PRICE
 from leap.retrainer.report.subject import Subject
 
-CONFIGURATION = ["num_trainers", "accelerators_per_trainer", "batch_size"]
 #: What makes attempts the same job: their family, which is sure, or their model type, of which there are more.
 SAME: dict[str, list[str]] = {
-    "family and configuration": ["family", *CONFIGURATION],
-    "model type and configuration": ["model_type", *CONFIGURATION],
+    "family and configuration": ["family", "configuration"],
+    "model type and configuration": ["model_type", "configuration"],
 }
 
 
@@ -47,11 +45,7 @@ class Choices:
 
 def choices(subject: Subject) -> Iterator[tuple[str, Choices]]:
     """By what makes a job the same; nothing where no job ran on several types."""
-    if subject.artifact is None or subject.held_out is None:
-        return
-    price = [_price(subject, name) for name in subject.rows["hardware_type"]]
-    rows = subject.rows.assign(price=price, **{name: subject.held_out.table[name] for name in CONFIGURATION})
-    rows = rows[rows["price"].notna()]
+    rows = subject.rows[subject.rows["price"].notna()]
     for name, key in SAME.items():
         medians = rows.groupby([*key, "hardware_type"], dropna=False)[["measured", "predicted", "price"]].median()
         compared = [
@@ -74,9 +68,3 @@ def _of_job(measured: Floats, predicted: Floats, price: Floats) -> dict[str, flo
         "at_random": lost.mean(),
         "cheapest": lost[np.argmin(price)],
     }
-
-
-def _price(subject: Subject, name: str) -> float:
-    assert subject.artifact is not None
-    entry = subject.artifact.catalog.get(name)
-    return np.nan if entry is None or entry.price_per_hour is None else max(entry.price_per_hour, FREE_PRICE)

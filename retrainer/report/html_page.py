@@ -8,6 +8,7 @@ from leap.retrainer.report import svg_charts as svg
 from leap.retrainer.report.figures import Figure
 from leap.retrainer.report.subject import Subject
 from leap.retrainer.report.tables import Table, tables
+from leap.retrainer.report.verdict import verdict
 from leap.retrainer.savings.estimate import Saving
 
 
@@ -19,13 +20,14 @@ def page(subject: Subject, drawn: Sequence[Figure]) -> str:
     contents += [(f"figure-{number}", figure.title) for number, figure in enumerate(drawn)]
     contents += [(f"table-{number}", table.caption) for number, table in enumerate(made)]
     links = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title in contents)
+    answers = "".join(f"<dt>{escape(asked)}</dt><dd>{escape(told)}</dd>" for asked, told in verdict(subject))
     paragraphs = "".join(f"<p>{escape(text)}</p>" for text in _summary(subject))
     return (
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>Leap: {escape(subject.title)}</title><link rel="icon" href="data:,"><style>{style}</style></head>\n'
         f'<body><a class="skip" href="#content">Skip the contents</a><main>\n<h1>{escape(subject.title)}</h1>\n'
-        f"{paragraphs}\n"
+        f'<dl class="verdict">{answers}</dl>\n{paragraphs}\n'
         f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n<div id="content" tabindex="-1">\n'
         + _saving(subject.saving)
         + "\n".join(_figure(number, figure) for number, figure in enumerate(drawn))
@@ -53,11 +55,10 @@ def _summary(subject: Subject) -> Iterable[str]:
         )
         if side.doubt:
             yield f"{side.doubt}."
-        if side.learned and (part := side.held_out):
-            yield f"Held out: w20 {part.w20}, w10 {part.w10}, w5 {part.w5}, MdAPE {part.mdape}, of {part.n:,}."
     yield (
         "w20, w10, w5: share of attempts whose predicted throughput is within 20, 10, 5% of the measured one. "
-        "MdAPE: median of the relative error, in percent. Ratio: median of predicted over measured."
+        "MdAPE: median of the relative error, in percent. Ratio: median of predicted over measured. In brackets: 95% "
+        "intervals, in which attempts of one family count together."
     )
 
 

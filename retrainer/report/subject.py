@@ -12,10 +12,11 @@ from leap.predictor.artifacts import artifact as artifacts
 from leap.predictor.artifacts.artifact import Artifact
 from leap.predictor.artifacts.store import ArtifactStore
 from leap.predictor.features.batch import Floats
+from leap.predictor.features.configuration import shape_text
 from leap.predictor.features.history import STATISTICS
 from leap.predictor.models.serving import StructuredModel
 from leap.predictor.models.structured.estimator import with_refreshed_history
-from leap.predictor.routing.placement import FREE_PRICE
+from leap.predictor.routing.placement import FREE_PRICE, RANKED, Goal, place
 from leap.predictor.routing.provenance import basis
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.dataset.training_set import TrainingSet
@@ -26,14 +27,17 @@ from leap.retrainer.night.window import open_window
 from leap.retrainer.replay.replay import read_state
 from leap.retrainer.replay.summary import Summary, read_frame, summarise
 from leap.retrainer.savings.estimate import Saving
+from leap.schemas.hardware import Catalog
 
-#: Columns of `Subject.rows`; `table` is what the lookup table says, NaN where it has no such key.
+#: Columns of `Subject.rows`: `table` is what the lookup table says, NaN where it has no such key; `configuration` the
+#: shape as text; `price` USD per accelerator-hour, NaN where it is not known.
 COLUMNS: tuple[str, ...] = (
     "attempt_id", "family", "model_type", "hardware_type", "submitted_at", "accelerator_hours",
-    "measured", "predicted", "lower", "upper", "basis", "table",
+    "measured", "predicted", "lower", "upper", "basis", "table", "configuration", "price",
 )  # fmt: skip
 #: Jobs of a night that are ranked for the share of first choices.
 RANKED_JOBS = 400
+SHAPE = ["num_trainers", "accelerators_per_trainer", "batch_size"]
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,11 @@ class Subject:
     title
         What and when.
     rows
-        Attempts with a measurement, columns `COLUMNS`.
+        Attempts with a measurement, columns `COLUMNS`, that the model had not learned from.
+    learned
+        As `rows`, those of a replay that it had learned from: what it says of them is no prediction.
     first
-        Model type and hardware type that is ranked first, one row a ranked job.
+        Model type and hardware type that is ranked first among a job's candidates, one row a ranked job.
     report, nights
         Of a night: its report, and those of all nights so far, oldest first.
     held_out, window, artifact
@@ -62,6 +68,7 @@ class Subject:
     title: str
     rows: pd.DataFrame
     first: pd.DataFrame
+    learned: pd.DataFrame | None = None
     report: Report | None = None
     nights: tuple[Report, ...] = ()
     held_out: TrainingSet | None = None
@@ -71,8 +78,15 @@ class Subject:
     saving: Saving | None = None
 
 
-def of_night(partitions: Partitions, store: ArtifactStore, target: str, night: date) -> Subject:
+def of_night(
+    partitions: Partitions, store: ArtifactStore, target: str, night: date, premium_efficiency: float = 1.0
+) -> Subject:
     """Rows of a night: those that it held out, as its artifact predicts them.
+
+    Parameters
+    ----------
+    premium_efficiency
+        As the workers that rank have it.
 
     Raises
     ------
@@ -103,8 +117,10 @@ def of_night(partitions: Partitions, store: ArtifactStore, target: str, night: d
             upper=np.exp(upper),
             basis=group,
             table=table.predict(held_out.table),
+            configuration=list(map(shape_text, *(held_out.table[name] for name in SHAPE))),
+            price=prices(held_out.table["hardware_type"], artifact.catalog),
         )[list(COLUMNS)],
-        first=_first_choices(artifact, held_out),
+        first=first_choices(artifact, held_out, premium_efficiency),
         report=report,
         nights=tuple(earlier for name in names if (earlier := _report(partitions, name)).night <= report.night),
         held_out=held_out,
@@ -113,8 +129,8 @@ def of_night(partitions: Partitions, store: ArtifactStore, target: str, night: d
     )
 
 
-def of_replay(folder: Path) -> Subject:
-    """Rows of a replay, by the first of its artifacts.
+def of_replay(folder: Path, catalog: Catalog) -> Subject:
+    """Rows of a replay, by the first of its artifacts; prices are those of the catalog.
 
     Raises
     ------
@@ -127,14 +143,24 @@ def of_replay(folder: Path) -> Subject:
     lines = read_frame(folder)
     summary = summarise(state, lines)
     lines = lines[lines["artifact"] == summary.sides[0].artifact]
-    scored = lines[lines["measured"].notna() & lines["predicted"].notna()].assign(table=np.nan)
+    scored = lines[lines["measured"].notna() & lines["predicted"].notna()]
+    scored = scored.assign(table=np.nan, price=prices(scored["hardware_type"], catalog))
+    learned = scored["learned"].eq(True)
     first = lines.loc[lines["first"].notna(), ["model_type", "first"]]
     return Subject(
         title=f"Replay of {summary.start[:16]} to {summary.end[:16]}",
-        rows=scored[list(COLUMNS)].reset_index(drop=True),
+        rows=scored.loc[~learned, list(COLUMNS)].reset_index(drop=True),
+        learned=scored.loc[learned, list(COLUMNS)].reset_index(drop=True),
         first=first.rename(columns={"first": "hardware_type"}),
         summary=summary,
     )
+
+
+def prices(hardware_types: "pd.Series[str]", catalog: Catalog) -> Floats:
+    """(n,) USD per accelerator-hour, NaN where it is not known; hardware that costs nothing at `FREE_PRICE`."""
+    entries = map(catalog.get, hardware_types)
+    known = [np.nan if entry is None or entry.price_per_hour is None else entry.price_per_hour for entry in entries]
+    return np.maximum(known, FREE_PRICE)
 
 
 def observations(attempts: TrainingSet, kind: str) -> Floats:
@@ -147,20 +173,25 @@ def _report(partitions: Partitions, name: str) -> Report:
     return msgspec.json.decode(partitions.files.read(name), type=Report)
 
 
-def _first_choices(artifact: Artifact, attempts: TrainingSet) -> pd.DataFrame:
-    """The best throughput per cost of evenly chosen jobs, among the types that the rows ran on.
+def first_choices(artifact: Artifact, attempts: TrainingSet, premium_efficiency: float) -> pd.DataFrame:
+    """The first ranks of evenly chosen jobs among the candidates that each had, by throughput per cost.
 
-    A partition does not keep candidates, so these are all the types in use, whether or not a job could run there.
+    A job whose candidates are not known (partitions before this release) is left out.
     """
-    chosen = np.unique(np.linspace(0, len(attempts) - 1, min(RANKED_JOBS, len(attempts))).astype(int))
-    names = sorted({name for name in attempts.table["hardware_type"] if name in artifact.catalog})
-    names = [name for name in names if artifact.catalog[name].price_per_hour is not None]
-    if not names:
+    asked = np.flatnonzero(attempts.table["candidates"].notna())
+    asked = asked[np.unique(np.linspace(0, len(asked) - 1, min(RANKED_JOBS, len(asked))).astype(int))]
+    if not len(asked):
         return pd.DataFrame({"model_type": [], "hardware_type": []})
-    job = np.repeat(chosen, len(names))
-    pairs = artifact.candidate_rows(attempts.pairs.jobs, job, names * len(chosen))
-    price = np.array([artifact.catalog[name].price_per_hour for name in names], dtype=np.float64)
-    ln_price = np.log(np.maximum(price, FREE_PRICE))
-    worth = artifact.predict(artifact.features(pairs)).mean.reshape(len(chosen), len(names)) - ln_price
-    best = [names[position] for position in worth.argmax(axis=1)]
-    return pd.DataFrame({"model_type": attempts.table["model_type"].to_numpy()[chosen], "hardware_type": best})
+    candidates = [msgspec.json.decode(text, type=list[str]) for text in attempts.table["candidates"].iloc[asked]]
+    jobs = attempts.pairs.jobs.take(asked)
+    job = np.repeat(np.arange(len(asked)), list(map(len, candidates)))
+    pairs = artifact.candidate_rows(jobs, job, [name for names in candidates for name in names])
+    throughput = np.exp(artifact.predict(artifact.features(pairs)).mean)
+    goals = [Goal()] * len(asked)
+    placed = place(jobs, artifact.table, job, pairs.hardware, throughput, goals, premium_efficiency)
+    ranked = pd.DataFrame(
+        {"job": job, "hardware_type": pairs.hardware_type, "model_type": jobs.model_type[job], "score": placed.score}
+    )[placed.reason == RANKED]
+    ranked = ranked.sort_values(["score", "hardware_type"], ascending=[False, True])
+    best: pd.DataFrame = ranked.drop_duplicates("job")[["model_type", "hardware_type"]].reset_index(drop=True)
+    return best

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from leap.predictor.features.batch import Floats, Names
 from leap.predictor.features.history import STATISTICS
-from leap.predictor.models.accuracy import Accuracy, accuracy
+from leap.predictor.models.accuracy import Accuracy, accuracy, share_interval, within
 from leap.retrainer.report.first_choice import choices
 from leap.retrainer.report.subject import Subject, observations
 
 SHOWN = 25
 WORST = 12
-#: Attempts that a family needs to be among the worst: one slow run is chance.
-LEAST = 4
+#: Attempts from which a share is given in percent.
+COUNTED = 10
 #: Standard deviation of ln throughput above which a history is wide: half of the runs miss by more than 20%.
 WIDE = 0.3
 SCORES = ("attempts", "w20", "w10", "w5", "MdAPE", "ratio")
@@ -82,33 +83,31 @@ def _beside(subject: Subject) -> Iterator[tuple[str, ...]]:
         ("Leap, where the table has the key", covered, "predicted"),
         ("lookup table, where it has the key", covered, "table"),
     ):
-        scores = _scores(part, column)
-        if scores:
-            share = 100 * len(part) / len(rows)
-            yield name, *_cells(scores), f"{share:.1f}%"
+        if len(part):
+            yield name, *_scored(part, column), f"{100 * len(part) / len(rows):.1f}%"
+    if subject.learned is not None and len(subject.learned):
+        yield "no prediction: had finished before the artifact was made", *_scored(subject.learned), ""
 
 
 def _recipes(subject: Subject) -> Iterator[tuple[str, ...]]:
     assert subject.report is not None
     for row in subject.report.recipes:
         name = row.recipe + (" (champion)" if row.recipe == subject.report.champion else "")
-        cells = _cells(row.all) if row.all else (row.error or "failed", *[""] * (len(SCORES) - 1))
+        cells = _pooled(row.all) if row.all else (row.error or "failed", *[""] * (len(SCORES) - 1))
         yield name, *cells, f"{row.seconds:.0f}"
 
 
 def _grouped(caption: str, rows: pd.DataFrame, column: str) -> Table:
     groups = sorted(rows.groupby(column), key=lambda item: (-len(item[1]), str(item[0])))[:SHOWN]
-    scored = [(str(name), _scores(group, "predicted")) for name, group in groups]
-    cells = [(name, *_cells(scores)) for name, scores in scored if scores]
-    return Table(caption, (column.replace("_", " "), *SCORES), cells)
+    return Table(caption, (column.replace("_", " "), *SCORES), [(str(name), *_scored(group)) for name, group in groups])
 
 
 def _worst(subject: Subject) -> Iterator[tuple[str, ...]]:
     rows = subject.rows.assign(error=np.abs(subject.rows["predicted"] / subject.rows["measured"] - 1))
     grouped = rows.groupby("family")["error"].agg(["size", "median"])
-    for family in grouped[grouped["size"] >= LEAST].nlargest(WORST, "median").index:
+    for family in grouped.nlargest(WORST, "median").index:
         positions = np.flatnonzero(rows["family"] == family)
-        scores = _scores(rows.iloc[positions], "predicted")
+        scores = accuracy(*_numbers(rows.iloc[positions], "predicted"))
         assert scores is not None
         yield str(family), f"{scores.n:,}", f"{scores.mdape:.1f}", f"{scores.ratio:.2f}", _why(subject, positions)
 
@@ -116,7 +115,7 @@ def _worst(subject: Subject) -> Iterator[tuple[str, ...]]:
 def _why(subject: Subject, positions: "np.ndarray[tuple[int], np.dtype[np.intp]]") -> str:
     """The plainest reasons that hold for most of these rows."""
     rows = subject.rows.iloc[positions]
-    reasons = []
+    reasons = ["one attempt: may be chance"] if len(rows) == 1 else []
     spread = float(np.log(rows["measured"]).std())
     if subject.held_out is None:
         if (rows["basis"] != "family history").mean() > 0.5:
@@ -131,9 +130,9 @@ def _why(subject: Subject, positions: "np.ndarray[tuple[int], np.dtype[np.intp]]
         elif np.median(here) == 0:
             reasons.append("never ran on this hardware type before")
         else:
-            if float(np.nanmedian(past[:, STATISTICS.index("deviation")])) > WIDE:
+            if float(pd.Series(past[:, STATISTICS.index("deviation")]).median()) > WIDE:
                 reasons.append("its history is wide")
-            shift = float(np.nanmedian(subject.held_out.y[positions] - past[:, STATISTICS.index("mean")]))
+            shift = float(np.median(subject.held_out.y[positions] - past[:, STATISTICS.index("mean")]))
             if abs(shift) > 0.2 and spread < WIDE:
                 reasons.append(f"changed: now {np.exp(shift):.2f} times its mean")
     if spread > WIDE:
@@ -144,10 +143,30 @@ def _why(subject: Subject, positions: "np.ndarray[tuple[int], np.dtype[np.intp]]
     return "; ".join(reasons) or "no plain reason"
 
 
-def _scores(rows: pd.DataFrame, column: str) -> Accuracy | None:
-    return accuracy(rows[column].to_numpy(dtype=np.float64), rows["measured"].to_numpy(dtype=np.float64))
+def _scored(rows: pd.DataFrame, column: str = "predicted") -> tuple[str, ...]:
+    """Cells of `SCORES`: shares with their 95% interval, of few attempts as numbers of them."""
+    predicted, measured = _numbers(rows, column)
+    scores = accuracy(predicted, measured)
+    if scores is None:
+        return f"{len(rows):,}", *[""] * (len(SCORES) - 1)
+    family = rows["family"].to_numpy()[~np.isnan(predicted)]
+    predicted, measured = predicted[~np.isnan(predicted)], measured[~np.isnan(predicted)]
+    shares = [_share(within(predicted, measured, percent), family) for percent in (20, 10, 5)]
+    return f"{scores.n:,}", *shares, f"{scores.mdape:.1f}", f"{scores.ratio:.3f}"
 
 
-def _cells(scores: Accuracy) -> tuple[str, ...]:
+def _share(inside: "np.ndarray[tuple[int], np.dtype[np.bool_]]", family: Names) -> str:
+    if len(inside) < COUNTED:
+        return f"{inside.sum()} of {len(inside)}"
+    low, high = share_interval(inside, family)
+    return f"{100 * inside.mean():.1f} ({low:.0f} to {high:.0f})"
+
+
+def _numbers(rows: pd.DataFrame, column: str) -> tuple[Floats, Floats]:
+    return rows[column].to_numpy(dtype=np.float64), rows["measured"].to_numpy(dtype=np.float64)
+
+
+def _pooled(scores: Accuracy) -> tuple[str, ...]:
+    """Cells of scores whose attempts are not at hand."""
     numbers = (scores.w20, scores.w10, scores.w5, scores.mdape)
     return f"{scores.n:,}", *(f"{value:.1f}" for value in numbers), f"{scores.ratio:.3f}"

@@ -17,6 +17,7 @@ import pytest
 import resvg_py
 
 from leap.predictor.artifacts import artifact as artifacts
+from leap.predictor.features.batch import HardwareTable
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.replay.replay import LINES, STATE, Line, State
 from leap.retrainer.report import png
@@ -26,10 +27,12 @@ from leap.retrainer.report.first_choice import SAME, _of_job, choices
 from leap.retrainer.report.html_page import page
 from leap.retrainer.report.permutation_importance import CATEGORIES, by_category, by_feature, exchange
 from leap.retrainer.report.png import pictures
-from leap.retrainer.report.subject import COLUMNS, Subject, _first_choices, of_night, of_replay
+from leap.retrainer.report.subject import COLUMNS, Subject, first_choices, of_night, of_replay
 from leap.retrainer.report.tables import tables
+from leap.retrainer.report.verdict import verdict
+from leap.retrainer.savings.hindsight import hindsight
 from leap.schemas.events import THROUGHPUT
-from leap.schemas.hardware import Catalog
+from leap.schemas.hardware import Catalog, load_catalog
 from tests.artifacts import NIGHT, night_over, past
 from tests.commands import invoke
 
@@ -112,8 +115,8 @@ def test_its_rows_are_those_that_the_night_judged(subject: Subject) -> None:
     beside, recipes, *_ = tables(subject)
     [champion] = [row.all for row in subject.report.recipes if row.recipe == subject.report.champion]
     assert champion is not None
-    assert beside.rows[0][1:3] == (f"{champion.n:,}", f"{champion.w20:.1f}")
-    assert beside.rows[2][1:3] == (f"{subject.report.lookup.n:,}", f"{subject.report.lookup.w20:.1f}")
+    for row, scores in ((beside.rows[0], champion), (beside.rows[2], subject.report.lookup)):
+        assert row[1] == f"{scores.n:,}" and row[2].startswith(f"{scores.w20:.1f} (")
     assert recipes.rows[0][2] == f"{champion.w20:.1f}"
 
 
@@ -141,7 +144,7 @@ def test_what_the_figures_say() -> None:
     assert made is not None and made.says.startswith("1 of 3 model types make half")
     first = pd.DataFrame({"model_type": ["a", "a", "a", "b"], "hardware_type": ["x", "x", "y", "x"]})
     made = first_ranks(replace(by_hand(measured=[1.0]), first=first))
-    assert made is not None and made.says.startswith("x is first for 75% of jobs")
+    assert made is not None and made.says.startswith("x is first for 75% of 4 jobs")
 
 
 def test_a_report_of_little(subject: Subject) -> None:
@@ -151,8 +154,8 @@ def test_a_report_of_little(subject: Subject) -> None:
 def test_a_report_without_any_price(subject: Subject) -> None:
     """Hardware that the catalog does not have is learned of all the same."""
     assert subject.artifact is not None and subject.held_out is not None
-    artifact = replace(subject.artifact, catalog=Catalog([]))
-    first = _first_choices(artifact, subject.held_out)
+    artifact = replace(subject.artifact, catalog=Catalog([]), table=HardwareTable(Catalog([])))
+    first = first_choices(artifact, subject.held_out, 1.0)
     assert first.empty
     titles = [figure.title for figure in figures(replace(subject, artifact=artifact, first=first))]
     assert len(titles) == len(list(figures(subject))) - 1 and not any("First ranks" in title for title in titles)
@@ -211,12 +214,8 @@ def test_a_structured_model_is_asked_for_what_it_rests_on(tmp_path: Path) -> Non
     assert champion is not None
     beside, *_ = tables(asked)
     # As judged, although what was published has seen these attempts.
-    assert beside.rows[0][1:5] == (
-        f"{champion.n:,}",
-        f"{champion.w20:.1f}",
-        f"{champion.w10:.1f}",
-        f"{champion.w5:.1f}",
-    )
+    shares = [cell.partition(" (")[0] for cell in beside.rows[0][2:5]]
+    assert shares == [f"{share:.1f}" for share in (champion.w20, champion.w10, champion.w5)]
     published = artifacts.load(store.folder(THROUGHPUT, report.artifact)).model
     assert asked.held_out is not None and asked.artifact is not None
     pairs = asked.held_out.pairs
@@ -251,6 +250,47 @@ def test_scales() -> None:
     assert svg.Scale(3, 3, 0, 1).ticks()
 
 
+def test_the_verdict_by_hand() -> None:
+    """Ten families on `dear` (2 USD) and `cheap` (1 USD), equally fast but for the last, which is slow on `cheap`."""
+    families = [f"f{number}" for number in range(10)]
+    rows: dict[str, Sequence[object]] = {
+        "family": families * 2,
+        "hardware_type": ["dear"] * 10 + ["cheap"] * 10,
+        "configuration": ["1 x 8"] * 20,
+        "price": [2.0] * 10 + [1.0] * 10,
+        "accelerator_hours": [8.0] * 20,
+        "measured": [100.0] * 19 + [25.0],
+        "predicted": [100.0] * 20,
+        "basis": ["similar jobs"] * 20,
+    }
+    pays, wrong, sure, _, then = verdict(by_hand(**rows))
+    # Spent 10 * 16 + 10 * 8 = 240; on `cheap` 19 * 8 + 8 * 100 / 25 - 8 + 8 = 184 (the slow one's own 8 stay 8).
+    assert "On the 20 attempts of 10 families" in pays[1] and "23.3%" in pays[1] and "56 USD of 240" in pays[1]
+    assert wrong[1].startswith("No hardware type")
+    assert sure[1].startswith("95.0% of 20 attempts within 20%")
+    assert "leap switch" in then[1] or "leap bootstrap plan" in then[1]
+    one_type = {name: column[:10] for name, column in rows.items()}
+    assert verdict(by_hand(**one_type))[0][1].startswith("Not known: no job")
+
+
+@pytest.mark.parametrize(
+    ("hours_there", "share", "unsure"), [((1.5, 0.4), 2.5, True), ((1.5, 1.0), -12.5, False), ((0.5, 0.5), 25.0, False)]
+)
+def test_families_needed_to_be_sure(hours_there: tuple[float, float], share: float, unsure: bool) -> None:
+    """Twenty families on `a` and `b`, for an hour each; every other one would take so long on `b`, the first choice."""
+    rows = pd.DataFrame(
+        {
+            "family": [f"f{number}" for number in range(20)] * 2,
+            "hardware_type": ["a"] * 20 + ["b"] * 20,
+            "configuration": "1 x 1", "price": 1.0, "accelerator_hours": 1.0,
+            "measured": [*hours_there * 10, *[1.0] * 20], "predicted": [1.0] * 20 + [2.0] * 20,
+        }
+    )  # fmt: skip
+    found = hindsight(rows)
+    assert found is not None and found.share == pytest.approx(share) and found.low <= share <= found.high
+    assert ((found.families_needed or 0) > found.families) == unsure
+
+
 def write_replay(folder: Path) -> None:
     lines = [
         Line(
@@ -268,19 +308,19 @@ def write_replay(folder: Path) -> None:
 
 def test_the_report_of_a_replay(tmp_path: Path) -> None:
     write_replay(tmp_path)
-    text = written(of_replay(tmp_path))
+    text = written(of_replay(tmp_path, load_catalog()))
     checked(text)
     assert "41 submissions ranked again with v" in text and "switched off" in text
-    assert "52.5% of 40 attempts lie between" in text  # 0 to 20 of 0 to 39
+    assert "36.7% of 30 attempts lie between" in text  # 10 to 20 of 10 to 39
     assert "10 of 40 had finished by the end of what the artifact has learned from: only the held out tell" in text
-    assert "Held out: w20 36.7, w10 " in text and "MdAPE 24.5, of 30." in text
+    assert ">36.7 (" in text and ">24.5<" in text and "no prediction: had finished before" in text
 
 
 @pytest.mark.parametrize("lines", [[], [Line("a", "f", "m", 0.0, "v", "ranked", first="A")]])
 def test_the_report_of_a_replay_of_which_nothing_has_finished(tmp_path: Path, lines: list[Line]) -> None:
     write_replay(tmp_path)
     (tmp_path / LINES).write_bytes(msgspec.json.Encoder().encode_lines(lines))
-    text = written(of_replay(tmp_path))
+    text = written(of_replay(tmp_path, load_catalog()))
     checked(text)
     assert f"{len(lines)} submissions ranked again with v" in text and "0 of them finished and scored." in text
     assert "None" not in text
