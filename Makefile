@@ -28,6 +28,10 @@ check: .venv/ready
 	    .venv/bin/kubernetes-validate --quiet --strict .venv/rendered.yaml || exit 1; \
 	done
 
+# The documentation with its notebook run, under build/site.
+site: .venv/ready
+	PATH="$$PWD/.venv/bin:$$PATH" NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build -q -f deploy/site/mkdocs.yml
+
 # As in check, but failing where nobody tells of vulnerabilities too.
 audit: .venv/ready
 	.venv/bin/python -m tests.audit --strict
@@ -54,4 +58,4 @@ locks:
 clean:
 	rm -rf .venv .leap build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: demo test test-real check audit locks clean
+.PHONY: demo test test-real check site audit locks clean
