@@ -45,8 +45,8 @@ def _pays(saving: Saving | None, found: Hindsight | None) -> str:
     if np.isfinite(found.low):
         told += f" (95% interval {found.low:.1f} to {found.high:.1f})"
     told += (
-        f": {found.spent - found.would:,.0f} USD of {found.spent:,.0f}, "
-        f"{found.hours - found.would_hours:,.0f} accelerator-hours of {found.hours:,.0f}."
+        f": {found.spent - found.would:,.0f} USD of {found.spent:,.0f}, in {found.would_hours:,.0f} accelerator-hours "
+        f"instead of {found.hours:,.0f}."
     )
     if found.families < 2:
         return told + " One family tells nothing of others."
@@ -77,8 +77,8 @@ def _wrong(rows: pd.DataFrame) -> Iterator[str]:
         if high < 100 * whole:
             found = True
             yield (
-                f"{name.capitalize()} {worst}: {100 * inside[part].mean():.0f}% within 20% "
-                f"(95% interval {low:.0f} to {high:.0f}) of {part.sum():,} attempts."
+                f"{name.capitalize()} {worst}: {inside[part].sum():,} of {part.sum():,} attempts within 20% "
+                f"(95% interval {low:.0f} to {high:.0f}%)."
             )
     if not found:
         yield f"No hardware type, model type or basis is worse than the whole ({100 * whole:.0f}%) beyond chance."
