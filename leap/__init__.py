@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from leap.schemas.errors import LeapError
     from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
     from leap.schemas.hardware import Catalog, Hardware, load_catalog
-    from leap.schemas.launch import LaunchConfig, ModelDefinition, Operator
+    from leap.schemas.launch import LaunchConfig, ModelDefinition, ModelTotals, Operator
     from leap.schemas.preference_candidates import ExcludedCandidate, RankedCandidate
     from leap.streams.launcher.launcher import Launcher
     from leap.streams.runtime.settings import Settings
@@ -41,6 +41,7 @@ __all__ = [
     "Launcher",
     "LeapError",
     "ModelDefinition",
+    "ModelTotals",
     "Operator",
     "Policy",
     "PreferenceList",
@@ -61,7 +62,7 @@ _IMPORTS = {
     "leap.schemas.errors": ("LeapError",),
     "leap.schemas.events": ("JobAllocated", "JobCompleted", "JobSubmitted", "PreferenceList"),
     "leap.schemas.hardware": ("Catalog", "Hardware", "load_catalog"),
-    "leap.schemas.launch": ("LaunchConfig", "ModelDefinition", "Operator"),
+    "leap.schemas.launch": ("LaunchConfig", "ModelDefinition", "ModelTotals", "Operator"),
     "leap.schemas.preference_candidates": ("ExcludedCandidate", "RankedCandidate"),
     "leap.streams.launcher.launcher": ("Launcher",),
     "leap.streams.runtime.settings": ("Settings",),

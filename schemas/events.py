@@ -59,7 +59,7 @@ class JobSubmitted(Event, frozen=True, kw_only=True, omit_defaults=True):
     candidates
         Hardware types that the attempt may use, by any name that the catalog knows.
     model
-        Operators of the model, if the launcher can describe them.
+        Operators of the model, or totals alone; kept by `model_type`, so that later attempts need not repeat it.
     pinned
         Hardware type chosen by the user: recorded, never overridden.
     objective

@@ -175,12 +175,13 @@ def _encodes(value: object) -> bool:
 
 @cache
 def _optional_numbers(struct: type[Struct]) -> tuple[Path, ...]:
-    """Paths of the fields that hold a float or nothing, in a struct and those that it always has."""
+    """Paths of the fields that hold a float or nothing, in a struct and those in it, but for lists of them."""
     paths: list[Path] = []
     for field in msgspec.structs.fields(struct):
-        if isinstance(field.type, type) and issubclass(field.type, Struct):
-            paths += [(field.name, *rest) for rest in _optional_numbers(field.type)]
-        elif type(None) in get_args(field.type) and _holds_float(field.type):
+        for inner in (field.type, *get_args(field.type)):
+            if isinstance(inner, type) and issubclass(inner, Struct):
+                paths += [(field.name, *rest) for rest in _optional_numbers(inner)]
+        if type(None) in get_args(field.type) and _holds_float(field.type):
             paths.append((field.name,))
     return tuple(paths)
 

@@ -31,14 +31,14 @@ def describe(
         ),
     ] = None,
     summary: Annotated[
-        bool, typer.Option("--summary", help="Print the values that Leap learns from, not the definition.")
+        bool, typer.Option("--summary", help="Totals in the place of operators: all that Leap learns from.")
     ] = False,
 ) -> None:
     """Print a model's definition, the `model` of a JobSubmitted, as JSON.
 
     Examples:
       leap describe resnet50.onnx
-      leap describe bert/config.json --size tokens=512
+      leap describe bert/config.json --size tokens=512 --summary
       leap describe --torch training.model:make
     """
     if (model is None) == (torch is None):
@@ -48,8 +48,7 @@ def describe(
     except NotDescribed as error:
         raise fail(str(error)) from None
     if summary:
-        for name, value in architecture.summary(definition).items():
-            print(f"{name:28}{value:>24,.10g}")
+        print(msgspec.json.format(msgspec.json.encode(architecture.to_totals(definition))).decode())
         return
     text = msgspec.json.encode(definition)
     if len(text) > MAX_MESSAGE_BYTES:

@@ -1,7 +1,8 @@
-"""Features of the model definition: 44 values that sum up its operators.
+"""Features of the model definition: 44 values that sum up its operators, or that it states as totals.
 
 All are per sample and for the forward pass, as the definition states them. A job without a definition has
-NaN in every one of them; a value that does not apply to a model (heads of one without attention) is NaN.
+NaN in every one of them; a value that does not apply to a model (heads of one without attention), or that totals
+leave out, is NaN.
 """
 
 from collections.abc import Sequence
@@ -11,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.predictor.features.spec import Described
-from leap.schemas.launch import ModelDefinition, Operator
+from leap.schemas.launch import ModelDefinition, ModelTotals, Operator
 
 Floats = NDArray[np.float64]
 
+#: Forward passes that a training step costs: one forward, and the backward pass twice its FLOP and bytes.
+FORWARD_PASSES_PER_STEP = 3.0
 #: Class of operator to the kinds that belong to it, as exporters and launchers write them but for case and underscores.
 CLASSES: dict[str, frozenset[str]] = {
     "matmul": frozenset({
@@ -125,7 +128,7 @@ def operator_class(kind: str) -> str:
 
 
 def summary(model: ModelDefinition) -> dict[str, float]:
-    """The values of one definition; those that do not apply are left out.
+    """The values of one definition; those that do not apply, or that its totals leave out, are left out.
 
     Linear in operators and edges. An edge of a cycle adds nothing to the depth.
 
@@ -135,19 +138,49 @@ def summary(model: ModelDefinition) -> dict[str, float]:
     >>> values = summary(ModelDefinition(operators=(layer, layer), edges=((0, 1),)))
     >>> values["depth"], values["parameters"], values["matmul_flop_share"]
     (2.0, 144.0, 1.0)
+    >>> summary(ModelDefinition(totals=ModelTotals(training_flops=3e9, bytes=1e8)))
+    {'flops': 1000000000.0, 'bytes': 100000000.0, 'intensity': 10.0}
     """
-    operators = model.operators
+    values = _of_totals(model.totals) if model.totals else _of_graph(model.operators, model.edges)
+    for name, part, whole in _RATIOS:
+        if part in values and values.get(whole, 0) > 0:
+            values[name] = values[part] / values[whole]
+    if model.precision is not None and model.precision.lower() in _BITS:
+        values["precision_bits"] = _BITS[model.precision.lower()]
+    return {name: float(values[name]) for name in NAMES if name in values}
+
+
+def to_totals(model: ModelDefinition) -> ModelDefinition:
+    """The definition with totals in the place of its operators: what is learned from is the same."""
+    totals = {name: value for name, value in summary(model).items() if name in ModelTotals.__struct_fields__}
+    return ModelDefinition(totals=ModelTotals(**totals), precision=model.precision, name=model.name)
+
+
+_RATIOS = (
+    ("width", "operators", "depth"),
+    ("intensity", "flops", "bytes"),
+    ("flops_per_parameter", "flops", "parameters"),
+)
+
+
+def _of_totals(totals: ModelTotals) -> dict[str, float]:
+    values = totals.values()
+    if "training_flops" in values:
+        values["flops"] = values.pop("training_flops") / FORWARD_PASSES_PER_STEP
+    return values
+
+
+def _of_graph(operators: Sequence[Operator], edges: tuple[tuple[int, ...], ...]) -> dict[str, float]:
     kinds = [operator.kind for operator in operators]
     class_of_kind = {kind: operator_class(kind) for kind in set(kinds)}
     code = np.array([_CODES[class_of_kind[kind]] for kind in kinds])
     sums = [(operator.parameters, operator.flops, operator.bytes, _elements(operator)) for operator in operators]
     parameters, flops, moved, outputs = np.array(sums, dtype=np.float64).T
-    depth, fan_out, fan_in = _graph(len(operators), model.edges)
+    depth, fan_out, fan_in = _graph(len(operators), edges)
     values: dict[str, float] = {
         "operators": len(operators),
-        "edges": len(model.edges),
+        "edges": len(edges),
         "depth": depth,
-        "width": len(operators) / depth,
         "fan_out": fan_out,
         "fan_in": fan_in,
         "kinds": len(class_of_kind),
@@ -161,16 +194,10 @@ def summary(model: ModelDefinition) -> dict[str, float]:
     values |= {f"{name}_operators": count for name, count in zip(_COUNTED, counts, strict=True)}
     values |= _shares(parameters, "parameter", code, _WITH_PARAMETERS)
     values |= _shares(flops, "flop", code, _WITH_FLOPS)
-    if values["bytes"] > 0:
-        values["intensity"] = values["flops"] / values["bytes"]
-    if values["parameters"] > 0:
-        values["flops_per_parameter"] = values["flops"] / values["parameters"]
     values |= _stated({"layer_width": _largest(operators, -1)})
     values |= _embeddings(_of_class(operators, code, "embedding"))
     values |= _attention(_of_class(operators, code, "attention"))
-    if model.precision is not None and model.precision.lower() in _BITS:
-        values["precision_bits"] = _BITS[model.precision.lower()]
-    return {name: float(values[name]) for name in NAMES if name in values}
+    return values
 
 
 def _elements(operator: Operator) -> float:

@@ -42,8 +42,8 @@ def features(jobs: JobBatch, table: HardwareTable, job: Indices, hardware: Indic
     samples = (jobs.number("batch_size") / jobs.number("accelerators_per_trainer"))[job]
     model = {name: jobs.architecture[:, architecture.NAMES.index(name)][job] for name in _FROM_MODEL}
     joint = (
-        3.0 * model["flops"] * samples / peak,
-        3.0 * model["bytes"] * samples / bandwidth,
+        architecture.FORWARD_PASSES_PER_STEP * model["flops"] * samples / peak,
+        architecture.FORWARD_PASSES_PER_STEP * model["bytes"] * samples / bandwidth,
         model["parameters"] * STATE_BYTES_PER_PARAMETER / (column["memory_gb"] * 1e9 * jobs.accelerators[job]),
         peak / bandwidth,
     )

@@ -44,7 +44,8 @@ def page() -> str:
             _section(
                 "Architecture (architecture)",
                 f"{len(architecture.TABLE)} values over the operators o of the model definition, for the forward pass "
-                "of one sample. `leap describe MODEL --summary` prints them. Classes, of kinds in lower case without "
+                "of one sample; or stated as `totals`, which `leap describe MODEL --summary` writes. Classes, of kinds in "
+                "lower case without "
                 "underscores: " + _classes(),
                 architecture.TABLE,
             ),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from leap.schemas.codec import MAX_MESSAGE_BYTES, Rejected, decode, encode
 from leap.schemas.events import MAX_CANDIDATES, JobSubmitted
-from leap.schemas.launch import ModelDefinition, Operator
+from leap.schemas.launch import ModelDefinition, ModelTotals, Operator
 from leap.schemas.validation import CHUNK, validated
 from tests.builders import MODEL, submission
 
@@ -58,7 +58,16 @@ def changed(path: str, value: object, job: JobSubmitted = JOB) -> JobSubmitted:
         ("config", None, "config is None: Expected `object`, got `null`"),
         ("config", object(), "config is <object object at"),
         ("model", MODEL.operators, "model is ("),
-        ("model", ModelDefinition(operators=()), "model.operators is (): Expected `array` of length >= 1"),
+        ("model", {}, "model is {}: give either operators or totals of the model"),
+        ("model", {"totals": {"flops": 1}, "operators": [{"kind": "x"}]}, "give either operators or totals"),
+        ("model", {"totals": {"flops": 1.0, "training_flops": 3.0}}, "flops and training_flops both state the work"),
+        ("model", {"totals": {"matmul_flop_share": 0.7, "conv_flop_share": 0.5}}, "shares of the flops by class"),
+        ("model", {"totals": {"flops": "1e9"}}, "model.totals.flops is '1e9': Expected `float | null`, got `str`"),
+        ("model", ModelDefinition(totals=ModelTotals(flops=-1.0)), "model.totals.flops is -1.0: Expected `float` >= 0"),
+        ("model", ModelDefinition(totals=ModelTotals(flops=1e31)), "model.totals.flops is 1e+31: "),
+        ("model", ModelDefinition(totals=ModelTotals(flops=math.nan)), "model.totals.flops is nan: Expected a finite"),
+        ("model", ModelDefinition(totals=ModelTotals(bytes=math.inf)), "model.totals.bytes is inf: Expected a finite"),
+        ("model", {"totals": {"largest_flop_share": 2.0}}, "model.totals.largest_flop_share is 2.0"),
         ("model.operators", (Operator(kind="x", flops=-1.0),) * 4, "model.operators.0.flops is -1.0: Expected `float`"),
         ("model.precision", "\ud800", r"model.precision is '\ud800': "),
         ("model.name", "x" * 513, "model.name is 'xxx"),

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from leap.predictor.cli import describe as command
 from leap.predictor.describe import hf_model
+from leap.predictor.features.architecture import summary
 from leap.schemas.launch import ModelDefinition, Operator
 from tests.predictor.describe.test_onnx import LIGHT
 
@@ -42,7 +43,9 @@ def test_a_folder_with_a_configuration(config: Path) -> None:
 def test_the_summary_has_the_values_that_are_learned_from(config: Path) -> None:
     code, printed, _ = run(config, "--size", "tokens=16", "--summary")
     assert code == 0
-    assert dict(line.split() for line in printed.splitlines())["heads"] == "12"
+    totals = msgspec.json.decode(printed, type=ModelDefinition)
+    assert summary(totals) == summary(MODEL)
+    assert not totals.operators
 
 
 def test_an_onnx_file() -> None:

@@ -7,8 +7,9 @@ import onnx
 import pytest
 
 from leap.predictor.describe import onnx_flops, torch_trace
-from leap.predictor.features.architecture import CLASSES, OTHER, operator_class, summary
-from leap.schemas.launch import ModelDefinition, Operator
+from leap.predictor.features.architecture import CLASSES, NAMES, OTHER, operator_class, summary, to_totals
+from leap.schemas.launch import ModelDefinition, ModelTotals, Operator
+from tests.builders import MODEL
 
 REDUCTIONS = {schema.name for schema in onnx.defs.get_all_schemas() if schema.name.startswith("Reduce")}
 WITH_FORMULA = {*onnx_flops._FORMULAS, *onnx_flops._NORMS, *onnx_flops._POOLS, *onnx_flops._READS_ALL, *REDUCTIONS}
@@ -64,3 +65,13 @@ def test_tables_of_an_embedding_bag_are_tables() -> None:
     bag = Operator(kind="_embedding_bag_forward_only", shape=(16,), parameters=300)
     values = summary(ModelDefinition(operators=(bag, Operator(kind="matmul", shape=(4,), parameters=100))))
     assert (values["embedding_operators"], values["embedding_parameter_share"]) == (1, 0.75)
+
+
+def test_totals_give_the_features_of_the_operators() -> None:
+    attention = Operator(kind="attention", shape=(4, 8), flops=64.0, attributes={"heads": 2, "head_dim": 4})
+    full = ModelDefinition(operators=(*MODEL.operators, attention), edges=(*MODEL.edges, (3, 4)), precision="bf16")
+    assert summary(to_totals(full)) == summary(full)
+    assert set(summary(full)) == set(NAMES)
+    assert set(ModelTotals.__struct_fields__) - {"training_flops"} == set(NAMES) - {
+        "width", "intensity", "flops_per_parameter"
+    }  # fmt: skip
