@@ -44,9 +44,8 @@ def page() -> str:
             _section(
                 "Architecture (architecture)",
                 f"{len(architecture.TABLE)} values over the operators o of the model definition, for the forward pass "
-                "of one sample; or stated as `totals`, which `leap describe MODEL --summary` writes. Classes, of kinds in "
-                "lower case without "
-                "underscores: " + _classes(),
+                "of one sample; or stated as `totals`, which `leap describe MODEL --summary` writes. "
+                "Classes, of kinds in lower case without underscores: " + _classes(),
                 architecture.TABLE,
             ),
             _section("Hardware (hardware)", "From the catalog.", _specifications()),
