@@ -19,11 +19,14 @@ from leap.predictor.artifacts.signing import FILE as SIGNATURES
 from leap.predictor.features import matrix
 from leap.predictor.features.batch import HardwareTable, Indices, JobBatch, strings
 from leap.predictor.features.matrix import CandidateRows, RowFeatures
+from leap.predictor.history.definitions import FILE as DEFINITIONS_FILE
+from leap.predictor.history.definitions import MAX_BYTES, Definitions
 from leap.predictor.history.snapshot import Snapshot
 from leap.predictor.models.serving import Model, Prediction
 from leap.predictor.models.serving import load as load_model
 from leap.predictor.storage.bounded import bounded_read
 from leap.predictor.storage.fsync import sync, sync_folder
+from leap.schemas.events import JobSubmitted
 from leap.schemas.hardware import Catalog
 
 CATALOG_FILE = "catalog.json"
@@ -37,6 +40,8 @@ class Artifact:
     ----------
     table
         The catalog in force when it was made, as columns.
+    definitions
+        What was known of each model type then.
     """
 
     manifest: Manifest
@@ -44,6 +49,11 @@ class Artifact:
     snapshot: Snapshot
     catalog: Catalog
     table: HardwareTable
+    definitions: Definitions
+
+    def job_batch(self, submissions: Sequence[JobSubmitted]) -> JobBatch:
+        """Columns of submissions; one without a definition has the one that is known of its model type."""
+        return self.definitions.filled(JobBatch.from_events(submissions))
 
     def candidate_rows(self, jobs: JobBatch, job: Indices, hardware_types: Sequence[str]) -> CandidateRows:
         """Rows of a job, by its position in `jobs`, and a hardware type each, with their history.
@@ -98,11 +108,18 @@ def load(folder: Path) -> Artifact:
             snapshot=Snapshot.load(folder),
             catalog=catalog,
             table=HardwareTable(catalog),
+            definitions=_definitions(folder, manifest),
         )
     except ArtifactError:
         raise
     except Exception as error:  # what a hostile file ends in cannot be foreseen
         raise ArtifactError(f"{folder}: {error}; promote another artifact or publish this one again") from error
+
+
+def _definitions(folder: Path, manifest: Manifest) -> Definitions:
+    if DEFINITIONS_FILE not in manifest.files:  # an artifact of before they were kept
+        return Definitions()
+    return Definitions.from_json(bounded_read(folder / DEFINITIONS_FILE, MAX_BYTES))
 
 
 def write(parent: Path, manifest: Manifest, catalog: Catalog, write_files: Callable[[Path], None]) -> Path:

@@ -114,7 +114,7 @@ def _refusal(submission: JobSubmitted, policy: Policy) -> str | None:
 def _rank_asked(
     artifact: Artifact, submissions: list[JobSubmitted], policy: Policy, now: datetime
 ) -> list[PreferenceList]:
-    jobs = JobBatch.from_events(submissions)
+    jobs = artifact.job_batch(submissions)
     catalog = artifact.catalog
     goals = [_goal(submission, policy.switches, catalog) for submission in submissions]
     scored, served = _score(artifact, jobs, submissions, goals, policy)

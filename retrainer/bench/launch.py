@@ -18,7 +18,6 @@ from threadpoolctl import threadpool_limits
 
 from leap.predictor.artifacts.artifact import CATALOG_FILE, Artifact, write
 from leap.predictor.artifacts.store import Pointer
-from leap.predictor.features.batch import JobBatch
 from leap.predictor.features.matrix import CandidateRows, Matrix
 from leap.predictor.models.serving import Prediction
 from leap.predictor.routing import ranking
@@ -137,7 +136,7 @@ def rank(trained: Trained, recipe: str, client: Client, jobs: int = 2000) -> Ran
             some = trained.submissions[first : first + TURN]
             for job in some:
                 pairs = artifact.candidate_rows(
-                    JobBatch.from_events([job]), np.zeros(len(job.candidates), np.intp), job.candidates
+                    artifact.job_batch([job]), np.zeros(len(job.candidates), np.intp), job.candidates
                 )
                 rows[job.attempt_id] = pairs, artifact.features(pairs).matrix
             for name, call in turns.items():

@@ -186,6 +186,8 @@ def _run(settings: "Settings", plan: "Plan", offline: bool) -> "Report":
 
 def summary(report: "Report") -> str:
     """What a night did, in a few lines."""
+    from leap.retrainer.evaluation.definitions import in_words
+
     lines = [f"night {report.night}: {report.trained_on} attempts trained on, {report.held_out} held out"]
     if report.missing_days:
         named = report.missing_days[:3] + ("…",) * (len(report.missing_days) > 3)
@@ -207,6 +209,8 @@ def summary(report: "Report") -> str:
     skewed = [f"{name} {skew.differing}%" for name, skew in report.skew.items() if skew.differing]
     if skewed:
         lines.append(f"  served otherwise than recomputed: {', '.join(skewed)}")
+    if report.definitions:
+        lines += [f"  {line}" for line in in_words(report.definitions)]
     lines.append(f"{report.artifact}: {'promoted' if report.promoted else 'kept, not promoted'}: {report.reason}")
     return "\n".join(lines)
 

@@ -10,6 +10,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from leap.predictor.features.history import SECONDS_PER_DAY
+from leap.predictor.history import definitions
+from leap.predictor.history.definitions import Definitions
 from leap.retrainer.dataset.feature_table import frame, normalise
 from leap.retrainer.storage.files import open_files
 from leap.schemas.events import JobAttempt
@@ -96,6 +98,17 @@ class Partitions:
     def sizes(self) -> dict[date, int]:
         """Day to the length of its partition in bytes, which tells whether it has changed."""
         return {day: self.files.size(_name(day)) for day in self.days()}
+
+    def definitions(self) -> Definitions:
+        """Those that were kept beside the partitions."""
+        try:
+            return Definitions.from_json(self.files.read(definitions.FILE))
+        except FileNotFoundError:
+            return Definitions()
+
+    def keep_definitions(self, known: Definitions) -> None:
+        """Keep them for the nights to come, whose window may not reach back to who stated them."""
+        self.files.write(definitions.FILE, known.to_json())
 
     def _read(self, day: date, columns: list[str] | None) -> pd.DataFrame | None:
         try:

@@ -1,6 +1,6 @@
 """Training data of a window: rows with what was known at launch, in the order of submission."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from leap.predictor.features.batch import Floats, HardwareTable, Rows
 from leap.predictor.features.history import SECONDS_PER_DAY, Imputation
 from leap.predictor.features.matrix import CandidateRows, Matrix
 from leap.predictor.features.target_encoding import TargetEncoder, fit
+from leap.predictor.history.definitions import Definitions
 from leap.predictor.models.structured.model import rows_of
 from leap.retrainer.dataset.feature_table import jobs, log_target
 from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
@@ -62,6 +63,10 @@ class TrainingSet:
             pairs.jobs.take(rows), pairs.table, np.arange(len(rows)), pairs.hardware_type[rows], history
         )
         return TrainingSet(self.table.iloc[rows].reset_index(drop=True), taken, self.y[rows])
+
+    def described(self, definitions: Definitions) -> "TrainingSet":
+        """The attempts, each without a definition with the one that is known of its model type."""
+        return replace(self, pairs=replace(self.pairs, jobs=definitions.filled(self.pairs.jobs)))
 
     def matrix(self, vocabulary: TargetEncoder, imputed: Imputation) -> Matrix:
         """(n, features) float32, by the function that serves."""

@@ -177,8 +177,10 @@ class Night:
         return written.name
 
     def _prune(self, state: NightState) -> None:
-        """Remove partitions and artifacts beyond their retention."""
+        """Remove partitions and artifacts beyond their retention; of attempts only their definitions stay."""
         plan = state.plan
+        if plan.promote:
+            self._partitions.keep_definitions(state.window.definitions)
         self._partitions.prune(plan.night - timedelta(days=plan.keep_days))
         prune(self._store, plan.target, plan.keep_artifacts)
 

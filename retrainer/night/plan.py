@@ -7,6 +7,7 @@ import msgspec
 
 from leap.predictor.models.accuracy import Accuracy
 from leap.retrainer.dataset.statistics_array import Difference
+from leap.retrainer.evaluation.definitions import Definedness
 from leap.retrainer.night.anomaly_checks import MAX_MISSING
 from leap.retrainer.night.model_selection import RecipeResult
 from leap.retrainer.night.serving_skew import Skew
@@ -64,6 +65,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         those of the partitions.
     renewed
         Where the new model was worse: production's with the history of this night, to which production moved.
+    definitions
+        Model types without a definition, and the scores of those with one beside them.
     keys
         Keys in the artifact's snapshot.
     seconds
@@ -90,6 +93,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     promoted: bool
     reason: str
     renewed: str | None = None
+    definitions: Definedness | None = None
     keys: int
     seconds: dict[str, float]
 

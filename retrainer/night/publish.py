@@ -16,6 +16,7 @@ from leap.predictor.artifacts.manifest import ArtifactError, Manifest
 from leap.predictor.artifacts.store import ArtifactStore, Pointer
 from leap.predictor.features import matrix
 from leap.predictor.features.batch import Floats, HardwareTable, Rows
+from leap.predictor.history.definitions import FILE as DEFINITIONS_FILE
 from leap.predictor.history.snapshot import Snapshot
 from leap.predictor.models.accuracy import Accuracy
 from leap.predictor.models.serving import StructuredModel
@@ -89,8 +90,14 @@ def write(about: Manifest, model: Path, window: Window, snapshot: Snapshot, cata
             loaded = StructuredModel(with_refreshed_history(loaded.structured, rows, y))
         loaded.save(draft)
         snapshot.save(draft)
+        (draft / DEFINITIONS_FILE).write_bytes(window.definitions.to_json())
         made = Artifact(
-            about, load_model(draft, len(about.features)), Snapshot.load(draft), catalog, HardwareTable(catalog)
+            about,
+            load_model(draft, len(about.features)),
+            Snapshot.load(draft),
+            catalog,
+            HardwareTable(catalog),
+            window.definitions,
         )
         save_examples(draft, made, examples_of(window.held_out, catalog, about.created_at))
 

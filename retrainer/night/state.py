@@ -9,6 +9,7 @@ from leap.predictor.features.batch import Floats
 from leap.predictor.history.snapshot import Snapshot
 from leap.predictor.models.accuracy import accuracy
 from leap.retrainer.dataset.statistics_array import Difference, StatisticsSnapshot
+from leap.retrainer.evaluation.definitions import definedness
 from leap.retrainer.night.model_selection import Comparison
 from leap.retrainer.night.plan import Plan, Report
 from leap.retrainer.night.promotion_gate import Decision
@@ -93,6 +94,7 @@ class NightState:
             promoted=self.promoted,
             reason=self.reason,
             renewed=self.renewed,
+            definitions=definedness(window.training, window.held_out, comparison.predicted),
             keys=len(self.snapshot),
             seconds=dict(self.seconds),
         )

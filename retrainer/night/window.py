@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from leap.predictor.features.batch import HardwareTable
 from leap.predictor.features.history import SECONDS_PER_DAY
+from leap.predictor.history.definitions import Definitions
 from leap.predictor.models.conformal import least_rows
 from leap.retrainer.dataset.checkpoint import StatisticsCheckpoint
 from leap.retrainer.dataset.feature_table import MEASURED, log_target
@@ -51,6 +52,8 @@ class Window:
         Point-in-time statistics over everything that has finished.
     catalog
         With an entry for every type that ran and whose chip is listed only in another form or memory size.
+    definitions
+        Of every model type, as known after the window. Rows without one have what was known before the held-out.
     """
 
     first: date
@@ -62,6 +65,7 @@ class Window:
     unseen: TrainingSet
     statistics: PointInTimeStatistics
     catalog: Catalog
+    definitions: Definitions
 
 
 def open_window(
@@ -99,6 +103,9 @@ def open_window(
             "with --window"
         )
     training, held_out = _split(attempts, night)
+    kept = partitions.definitions()
+    known = kept.updated(attempts.pairs.jobs)
+    attempts = attempts.described(kept.updated(attempts.where(training).pairs.jobs))
     unseen = attempts.where(~training)
     return Window(
         first,
@@ -110,6 +117,7 @@ def open_window(
         unseen,
         statistics,
         catalog,
+        known,
     )
 
 

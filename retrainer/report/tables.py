@@ -9,6 +9,7 @@ import pandas as pd
 from leap.predictor.features.batch import Floats, Names
 from leap.predictor.features.history import STATISTICS
 from leap.predictor.models.accuracy import Accuracy, accuracy, share_interval, within
+from leap.retrainer.evaluation.definitions import by_definition
 from leap.retrainer.report.first_choice import choices
 from leap.retrainer.report.subject import Subject, observations
 
@@ -52,6 +53,14 @@ def tables(subject: Subject) -> Iterator[Table]:
             ("job", "jobs", "types each", "rank correlation", "Leap's first choice", "the cheapest", "any"),
             chosen,
         )
+    if subject.report and subject.report.definitions and subject.report.definitions.missing:
+        yield Table(
+            "Model types without a definition, the most frequent",
+            ("model type", "share of all attempts"),
+            [(name, f"{share:g}%") for name, share in subject.report.definitions.missing.items()],
+        )
+        beside = [(name, *_cells(scores)) for name, scores in by_definition(subject.report.definitions) if scores]
+        yield Table("Held-out attempts with and without a definition", ("", *SCORES), beside)
     yield _grouped("By hardware type", rows, "hardware_type")
     yield _grouped("By model type, the most frequent", rows, "model_type")
     yield Table(

@@ -11,6 +11,7 @@ import pytest
 from leap.predictor.artifacts import artifact as artifacts
 from leap.predictor.artifacts.local_store import LocalStore
 from leap.predictor.artifacts.store import Pointer, PointerMoved
+from leap.predictor.features import architecture
 from leap.retrainer.cli.retrain import summary
 from leap.retrainer.dataset.feature_table import log_target
 from leap.retrainer.dataset.partitions import Partitions, day_number
@@ -23,7 +24,7 @@ from leap.retrainer.night.recipes import RECIPES, Recipe
 from leap.retrainer.night.window import NothingToLearn
 from leap.schemas.events import THROUGHPUT, ArtifactPublished
 from tests.artifacts import NIGHT, past
-from tests.builders import CATALOG
+from tests.builders import CATALOG, MIDNIGHT, MODEL, submission
 
 PLAN = Plan(night=NIGHT, recipes=("boosted",))
 TARGETS = (THROUGHPUT, "memory")
@@ -252,3 +253,23 @@ def test_the_window_moves_with_the_night(places: tuple[Partitions, LocalStore]) 
     late = Night(partitions, store, CATALOG).run(replace(PLAN, night=date(2026, 3, 9), window_days=4))
     assert (early.window_from, early.window_to) == ("2026-03-02", "2026-03-05")
     assert (late.window_from, late.window_to) == ("2026-03-05", "2026-03-08")
+
+
+def test_a_definition_outlives_its_window_and_serves_who_states_none(tmp_path: Path) -> None:
+    """Of four model types two state a definition; what comes later states none."""
+    partitions, store = Partitions(tmp_path / "partitions"), LocalStore(tmp_path / "artifacts")
+    of_model = architecture.summary(MODEL)
+    early = [msgspec.structs.replace(each, architecture=of_model if each.submitted.model else None) for each in past()]
+    later = past(seed=1, start=MIDNIGHT + timedelta(days=20))
+    partitions.ingest(early)
+    partitions.ingest([msgspec.structs.replace(each, attempt_id=f"later-{each.attempt_id}") for each in later])
+    for night in (NIGHT, NIGHT + timedelta(days=20)):
+        report = Night(partitions, store, CATALOG).run(replace(PLAN, night=night, window_days=10))
+        assert report.definitions is not None
+        assert sorted(report.definitions.missing) == ["model-0", "model-2"]
+        assert report.definitions.share == pytest.approx(50, abs=5)
+        assert "% of the attempts are of model types with a definition; without: model-" in summary(report)
+        assert "held out: with a definition w20" in summary(report)
+    artifact = artifacts.load(store.folder(THROUGHPUT, report.artifact))
+    jobs = artifact.job_batch([submission(model_type="model-1"), submission(model_type="model-0")])
+    assert np.isfinite(jobs.architecture).any(axis=1).tolist() == [True, False]
