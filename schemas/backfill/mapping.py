@@ -18,14 +18,14 @@ A field is a column name, a literal number, or a :class:`Source`::
       throughput: throughput
 """
 
-import string
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from leap.schemas.backfill.expression import Expression
+from leap.schemas.backfill.model_source import ModelSource
+from leap.schemas.backfill.source import ROW_NUMBER, Condition, Field, Source
 from leap.schemas.errors import LeapError
 from leap.schemas.events import MAX_CANDIDATES, MAX_TARGETS, SUCCEEDED
 from leap.schemas.launch import MAX_EXTRA, LaunchConfig, Name
@@ -34,93 +34,13 @@ from leap.schemas.safe_yaml import YamlError, read_yaml
 FOLDER = Path(__file__).parent.parent / "mappings"
 MAX_BYTES = 262_144
 
-#: A built-in column: the row number, from 1 without the header.
-ROW_NUMBER = "row_number"
+__all__ = ["FOLDER", "ROW_NUMBER", "Condition", "Field", "Mapping", "MappingError", "Source", "load_mapping"]
 
 _CONFIG_FIELDS = frozenset(LaunchConfig.__struct_fields__) - {"extra", "unknown"}
-_FORMS = ("column", "constant", "template", "expression")
 
 
 class MappingError(LeapError, ValueError):
     """An invalid mapping; the text names the file, the field and a remedy."""
-
-
-class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Source of a value; exactly one of the first four.
-
-    Attributes
-    ----------
-    column
-        A column of the table, or a name under ``derived``.
-    constant
-        A literal value for every row.
-    template
-        Text with columns in braces: ``"{cluster}/{job_id}"``.
-    expression
-        Arithmetic over columns: see :class:`leap.schemas.backfill.expression.Expression`.
-    values
-        Replacements for texts of the table; other texts are unchanged.
-    scale
-        Factor: 1000 converts thousands to units.
-    default
-        Value if a required column is missing.
-    """
-
-    column: str | None = None
-    constant: float | bool | str | None = None
-    template: str | None = None
-    expression: str | None = None
-    values: dict[str, str | float | bool] = {}
-    scale: float | None = None
-    default: float | bool | str | None = None
-
-    def __post_init__(self) -> None:
-        given = [form for form in _FORMS if getattr(self, form) is not None]
-        if len(given) != 1:
-            raise ValueError(f"give exactly one of {', '.join(_FORMS)}; found {', '.join(given) or 'none'}")
-        if self.template is not None:
-            parts = [part for part in string.Formatter().parse(self.template) if part[1] is not None]
-            if not parts or any(not name or form or convert for _, name, form, convert in parts):
-                raise ValueError("a template names columns in braces and no formats, as in '{cluster}/{job_id}'")
-        if self.expression is not None:
-            Expression(self.expression)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns that the value depends on."""
-        if self.column is not None:
-            return (self.column,)
-        if self.template is not None:
-            return tuple(name for _, name, _, _ in string.Formatter().parse(self.template) if name)
-        if self.expression is not None:
-            return Expression(self.expression).columns
-        return ()
-
-
-Field = Source | str | int | float | bool
-
-
-class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A test on a column; rows that fail it are skipped. Exactly one test is given.
-
-    Attributes
-    ----------
-    equals
-        The text, or one of the texts, of the column; case-insensitive.
-    missing
-        Whether the column must be missing (true) or present (false).
-    positive
-        Whether the column must be a positive number (true) or not (false).
-    """
-
-    column: str
-    equals: str | float | bool | tuple[str | float | bool, ...] | None = None
-    missing: bool | None = None
-    positive: bool | None = None
-
-    def __post_init__(self) -> None:
-        if sum(test is not None for test in (self.equals, self.missing, self.positive)) != 1:
-            raise ValueError("give exactly one of equals, missing, positive")
 
 
 class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -148,6 +68,8 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         Fields of :class:`leap.schemas.launch.LaunchConfig`, and additional ones. `batch_size` is per trainer.
     measurements
         Prediction target to its source; ``throughput`` is in samples/s.
+    model
+        Where what is known of the model is; of several sources the first that has a row's model.
     candidates
         Hardware types that attempts could have used, besides the one that they ran on.
     """
@@ -166,6 +88,7 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     family: Field | None = None
     family_patterns: tuple[str, ...] | str = ()
     extra: Annotated[dict[Name, Field], Meta(max_length=MAX_EXTRA)] = {}
+    model: ModelSource | tuple[ModelSource, ...] = ()
     candidates: Annotated[tuple[Name, ...], Meta(max_length=MAX_CANDIDATES - 1)] = ()
     keep: tuple[Condition, ...] = ()
     missing: tuple[str, ...] = ("", "NaN", "nan", "null", "None")
@@ -206,7 +129,8 @@ def load_mapping(name: str | Path) -> Mapping:
         if isinstance(mapping.family_patterns, str):
             listed = read_yaml(path.parent / mapping.family_patterns, MAX_BYTES)
             mapping = msgspec.structs.replace(mapping, family_patterns=msgspec.convert(listed, tuple[str, ...]))
-        return mapping
+        sources = mapping.model if isinstance(mapping.model, tuple) else (mapping.model,)
+        return msgspec.structs.replace(mapping, model=tuple(source.found_in(path.parent) for source in sources))
     except OSError as error:
         known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
         raise MappingError(f"{error.filename or path}: {error.strerror}; give a file, or one of {known}") from error

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,7 +12,9 @@ from leap.predictor.features.family_patterns import FamilyPatterns, PatternError
 from leap.schemas.backfill.mapping import ROW_NUMBER, Field, Mapping, MappingError, Source
 from leap.schemas.backfill.status import StatusError, status_of
 from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted
+from leap.schemas.launch import ModelDefinition
 from leap.streams.backfill.field_readers import Reader, Unusable, condition, flag, moment, number, reader, text
+from leap.streams.backfill.model_reader import model_reader
 from leap.streams.backfill.table_reader import Row
 from leap.streams.joining.attempt import event_time
 from leap.streams.kafka.partition_key import JobEvent
@@ -59,14 +62,17 @@ class RowMapper:
         The mapping.
     columns
         Column names of the table.
+    folder
+        In which the table is.
 
     Raises
     ------
     MappingError
-        If the mapping uses a column that the table does not have, or a pattern of families is refused.
+        If the mapping uses a column that the table does not have, a pattern of families is refused, or definitions of
+        models cannot be read.
     """
 
-    def __init__(self, mapping: Mapping, columns: Iterable[str]) -> None:
+    def __init__(self, mapping: Mapping, columns: Iterable[str], folder: Path = Path()) -> None:
         self._mapping = mapping
         try:
             self._patterns = FamilyPatterns(mapping.family_patterns) if mapping.family_patterns else None
@@ -89,6 +95,8 @@ class RowMapper:
         for group in ("config", "extra", "measurements"):
             for name, field in getattr(mapping, group).items():
                 self._readers[f"{group}.{name}"] = self._reader(f"{group}.{name}", field)
+        sources = mapping.model if isinstance(mapping.model, tuple) else (mapping.model,)
+        self._model = model_reader(sources, self._reader, folder)
 
     def job(self, row_number: int, row: Row) -> Job | BadRow | None:
         """The three events of a row; a `BadRow` if it is invalid; None if the conditions exclude it."""
@@ -105,7 +113,8 @@ class RowMapper:
                     values[name] = _typed(name, value, self._mapping.time_format)
                 elif name in _REQUIRED:
                     raise Unusable(None, "missing; add a default, or exclude such rows under `keep`")
-            return self._events(values)
+            name = "model"
+            return self._events(values, self._model(row) if self._model else None)
         except Unusable as error:
             return BadRow(row_number, name, error.value, error.problem)
         except OverflowError as error:
@@ -114,7 +123,7 @@ class RowMapper:
             problem, _, path = str(error).partition(" - at `$.")
             return BadRow(row_number, path.rstrip("`") or "event", "", problem)
 
-    def _events(self, values: dict[str, Any]) -> Job:
+    def _events(self, values: dict[str, Any], model: ModelDefinition | None) -> Job:
         hardware_type = values["hardware_type"]
         started_at = values.get("started_at", values["submitted_at"])
         finished_at = values.get("finished_at") or started_at + timedelta(seconds=values["run_seconds"])
@@ -132,6 +141,8 @@ class RowMapper:
             },
             JobSubmitted,
         )
+        if model is not None:
+            submitted = msgspec.structs.replace(submitted, model=model)
         accelerators = submitted.config.accelerators
         allocated = msgspec.convert(
             {

@@ -63,7 +63,7 @@ def read_table(path: Path, mapping: Mapping, catalog: Catalog) -> Table:
         If the file is not a table.
     """
     table = Table()
-    mapper = RowMapper(mapping, table_columns(path))
+    mapper = RowMapper(mapping, table_columns(path), path.parent)
     for table.rows, row in table_rows(path):
         mapped = mapper.job(table.rows, row)
         if mapped is None:
