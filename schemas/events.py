@@ -176,6 +176,8 @@ class PreferenceList(Event, frozen=True, kw_only=True, omit_defaults=True):
         Version of the artifact used.
     served_history
         History feature to its values, one per candidate in the order of `candidates`; null is missing.
+    flops
+        FLOP of the model's forward pass per sample, stated or kept of its model type; null if not known.
     shadow
         Recorded only, not to be acted on.
     decided_at
@@ -193,6 +195,7 @@ class PreferenceList(Event, frozen=True, kw_only=True, omit_defaults=True):
     artifact: Text | None = None
     candidates: tuple[Name, ...] = ()
     served_history: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
+    flops: float | None = None
     shadow: bool = False
     decided_at: Time
 

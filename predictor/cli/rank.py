@@ -43,6 +43,7 @@ def rank(
     from leap.predictor.artifacts.open import open_store
     from leap.predictor.cli.ranking import as_table, console, in_format, read_names
     from leap.predictor.routing.explain import explain
+    from leap.predictor.routing.physics import rates_of, work_in_words
     from leap.predictor.routing.ranking import Policy
     from leap.predictor.routing.rollout import premium_efficiency
     from leap.predictor.routing.router import Router
@@ -70,4 +71,5 @@ def rank(
     elif explained:
         print(explain(answer, submission, router.artifact.catalog, None, share))
     else:
-        console.print(as_table(answer))
+        console.print(as_table(answer, rates_of(answer, submission, router.artifact.catalog)))
+        console.print(work_in_words(answer, submission))

@@ -1,7 +1,7 @@
 """How ``leap rank`` shows a preference list: as a table, or in the format of another scheduler."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -12,6 +12,7 @@ from rich.table import Table
 
 from leap.predictor.cli.errors import fail
 from leap.predictor.routing import schedulers
+from leap.predictor.routing.physics import Rate
 from leap.schemas.events import JobSubmitted, PreferenceList
 from leap.schemas.safe_yaml import read_yaml
 
@@ -43,8 +44,14 @@ def read_names(path: Path | None) -> schedulers.Names:
         raise fail(f"{path}: {error}; expected lines such as `H100-SXM-80GB: H100`") from None
 
 
-def as_table(answer: PreferenceList) -> Table:
-    """Every candidate of a preference list: the ranked, best first, then the excluded."""
+def as_table(answer: PreferenceList, rates: Mapping[str, Rate] | None = None) -> Table:
+    """Every candidate of a preference list: the ranked, best first, then the excluded.
+
+    Parameters
+    ----------
+    rates
+        Hardware type to the rate that its prediction amounts to, where work is known.
+    """
     title = f"{answer.attempt_id} · {answer.family} · {answer.artifact or 'no artifact'}"
     if answer.no_opinion:
         title += f" · no opinion: {answer.no_opinion}"
@@ -53,6 +60,9 @@ def as_table(answer: PreferenceList) -> Table:
     table.add_column("hardware type", no_wrap=True)
     for name in ("samples/s", "80% interval", "USD/h", "score"):
         table.add_column(name, justify="right")
+    if rates:
+        table.add_column("TFLOP/s each", justify="right")
+        table.add_column("of peak", justify="right")
     table.add_column("basis (observations), or why excluded")
     for rank, candidate in enumerate(answer.ranked, 1):
         outside = f"; not seen in training: {', '.join(candidate.outside)}" if candidate.outside else ""
@@ -63,11 +73,21 @@ def as_table(answer: PreferenceList) -> Table:
             f"{_number(candidate.lower)} to {_number(candidate.upper)}",
             "" if candidate.cost_per_hour is None else f"{candidate.cost_per_hour:,.2f}",
             _number(candidate.score),
+            *_rate(rates, candidate.hardware_type),
             f"{candidate.basis} ({candidate.observations}){outside}",
         )
     for excluded in answer.excluded:
-        table.add_row("–", excluded.hardware_type, _number(excluded.throughput), "", "", "", excluded.reason)
+        cells = _number(excluded.throughput), "", "", "", *_rate(rates, excluded.hardware_type)
+        table.add_row("–", excluded.hardware_type, *cells, excluded.reason)
     return table
+
+
+def _rate(rates: Mapping[str, Rate] | None, hardware_type: str) -> tuple[str, ...]:
+    if not rates:
+        return ()
+    if (rate := rates.get(hardware_type)) is None:
+        return "", ""
+    return _number(rate.achieved / 1e12), f"{rate.utilisation:.0%} {rate.precision}"
 
 
 def _number(value: float | None) -> str:

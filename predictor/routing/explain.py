@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from leap.predictor.models.conformal import NOMINAL
+from leap.predictor.routing.physics import rate_in_words, rate_of, work_in_words
 from leap.schemas.events import (
     THROUGHPUT,
     ExcludedCandidate,
@@ -48,6 +49,8 @@ def explain(
     )
     for rank, candidate in enumerate(answer.ranked, 1):
         lines += [f"{rank}. {candidate.hardware_type}", *_ranked(candidate, answer, submission)]
+        if rate := rate_of(candidate, answer, submission, catalog):
+            lines += [f"   {line}" for line in rate_in_words(rate)]
         if _premium(candidate, catalog):
             lines.append(_premium_rule(candidate, answer, best_standard, premium_efficiency))
     for excluded in answer.excluded:
@@ -63,6 +66,8 @@ def _header(answer: PreferenceList, submission: JobSubmitted) -> Iterator[str]:
     if answer.no_opinion:
         yield f"No opinion: {answer.no_opinion}."
     yield f"Sorted by {_OBJECTIVES[answer.objective]}; equal ones by name."
+    if answer.ranked:
+        yield work_in_words(answer, submission)
     if answer.pinned:
         yield f"The user pinned {answer.pinned}, and that holds whatever is ranked here."
     if answer.shadow:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from leap.predictor.artifacts.artifact import Artifact
-from leap.predictor.features import history
+from leap.predictor.features import architecture, history
 from leap.predictor.features.batch import JobBatch, seconds
 from leap.predictor.features.matrix import Matrix
 from leap.predictor.routing.placement import NO_SPECIFICATION, RANKED, REASONS, Goal, order, place
@@ -18,6 +18,8 @@ from leap.predictor.routing.provenance import provenance
 from leap.predictor.routing.rollout import Switches
 from leap.schemas.events import Basis, ExcludedCandidate, JobSubmitted, PreferenceList, RankedCandidate
 from leap.schemas.hardware import Catalog
+
+_FLOPS = architecture.NAMES.index("flops")
 
 NO_CANDIDATES = "no candidates"
 NO_ARTIFACT = "no artifact"
@@ -119,7 +121,8 @@ def _rank_asked(
     goals = [_goal(submission, policy.switches, catalog) for submission in submissions]
     scored, served = _score(artifact, jobs, submissions, goals, policy)
     answers, end = [], 0
-    for submission, goal, family in zip(submissions, goals, jobs.family.tolist(), strict=True):
+    flops = jobs.architecture[:, _FLOPS].tolist()
+    for submission, goal, family, work in zip(submissions, goals, jobs.family.tolist(), flops, strict=True):
         start, end = end, end + len(submission.candidates)
         ranked, excluded = _candidates(scored[start:end], catalog)
         if submission.pinned and goal.pinned not in set(map(catalog.canonical, submission.candidates)):
@@ -137,6 +140,7 @@ def _rank_asked(
                 artifact=artifact.manifest.version,
                 candidates=submission.candidates,
                 served_history=dict(zip(history.FEATURES, map(tuple, served[start:end].T.tolist()), strict=True)),
+                flops=_finite(work),
                 shadow=policy.switches.mode(submission.model_type, family) == "shadow",
                 decided_at=now,
             )

@@ -11,6 +11,7 @@ from leap.predictor.cli.errors import fail
 from leap.predictor.cli.options import Json
 from leap.schemas.hardware import Catalog, load_catalog
 from leap.streams.cli.common import read_settings
+from leap.streams.cli.reading import Accept, read
 
 if TYPE_CHECKING:
     from leap.predictor.features.batch import Floats, Rows
@@ -38,6 +39,7 @@ def backtest(
     warm_up: Annotated[int, typer.Option(min=1, help="First days, which are not scored.")] = 45,
     jobs: Annotated[int, typer.Option(min=1, help="Parallel runs, each with all rows in memory.")] = 1,
     by: Annotated[str | None, typer.Option(help="Scores by this extra value too, beside the chain of medians.")] = None,
+    accept: Accept = False,
     as_json: Json = False,
 ) -> None:
     """Score a recipe on every attempt of a table or of the partitions, each predicted from earlier days.
@@ -55,7 +57,9 @@ def backtest(
     settings = read_settings()
     catalog = load_catalog(settings.catalog)
     rows, y = (
-        _of_partitions(settings, catalog) if file is None else _of_file(file, mapping, catalog, (by,) if by else ())
+        _of_partitions(settings, catalog)
+        if file is None
+        else _of_file(file, mapping, catalog, accept, (by,) if by else ())
     )
     if by and by not in rows:
         raise fail(f"--by {by}: only a table with a mapping has extra values")
@@ -77,6 +81,7 @@ def holdout(
     same: Annotated[
         list[str] | None, typer.Option(help="What ranked jobs agree in; model_type and accelerators by default.")
     ] = None,
+    accept: Accept = False,
     as_json: Json = False,
 ) -> None:
     """Rank hardware types that a model type never ran on: its (model, hardware) pairs are held out of a table.
@@ -90,7 +95,7 @@ def holdout(
     from leap.retrainer.evaluation.leave_pair_out import SAME, evaluate_leave_pair_out
 
     catalog = load_catalog(read_settings().catalog)
-    rows, y = _of_file(file, mapping, catalog)
+    rows, y = _of_file(file, mapping, catalog, accept)
     unknown = sorted(set(same or ()) - set(rows))
     if unknown:
         raise fail(f"--same {', '.join(unknown)}: jobs have {', '.join(sorted(rows))}")
@@ -108,15 +113,15 @@ def holdout(
             print(f"{name:19} tau {ranking.tau:6.3f}  regret {ranking.regret:5}%")
 
 
-def _of_file(file: Path, mapping: str | None, catalog: Catalog, extra: tuple[str, ...] = ()) -> "tuple[Rows, Floats]":
+def _of_file(
+    file: Path, mapping: str | None, catalog: Catalog, accept: bool, extra: tuple[str, ...] = ()
+) -> "tuple[Rows, Floats]":
     from leap.retrainer.dataset.feature_table import attempt_of, frame
     from leap.retrainer.evaluation.backtest import rows_of_table
-    from leap.schemas.backfill.mapping import load_mapping
-    from leap.streams.backfill.sender import read_table
 
     if mapping is None:
         raise fail(f"{file}: --mapping says what its columns are; see docs/backfill.md")
-    attempts = map(attempt_of, read_table(file, load_mapping(mapping), catalog).jobs)
+    attempts = map(attempt_of, read(file, mapping, catalog, accept=accept).jobs)
     rows, y = rows_of_table(frame(attempts), extra)
     if not len(y):
         raise fail(f"{file}: no row has a positive throughput under the mapping {mapping}")

@@ -10,10 +10,9 @@ import typer
 
 from leap.predictor.cli.errors import fail
 from leap.predictor.cli.options import Json
-from leap.schemas.backfill.mapping import load_mapping
 from leap.schemas.hardware import Catalog, load_catalog
-from leap.streams.cli.backfill import warn
 from leap.streams.cli.common import read_settings
+from leap.streams.cli.reading import Accept, read
 
 if TYPE_CHECKING:
     from leap.retrainer.night.plan import Report
@@ -28,6 +27,7 @@ def learn(
     file: Annotated[Path, typer.Argument(help="Table of past jobs: CSV or Parquet.", exists=True, dir_okay=False)],
     mapping: Annotated[str, typer.Option(help="Mapping file (YAML), or one that comes with Leap: mlperf, sia.")],
     recipe: Annotated[list[str] | None, typer.Option(help="Recipe to train; repeat for several.")] = None,
+    accept: Accept = False,
     as_json: Json = False,
 ) -> None:
     """Train on a table of past jobs and publish what `leap rank` answers from; no broker, no store.
@@ -39,24 +39,18 @@ def learn(
     """
     from leap.retrainer.cli.retrain import known, summary
     from leap.retrainer.night.plan import DEFAULT_RECIPES
-    from leap.streams.backfill.sender import read_table
     from leap.streams.runtime.logs import configure
 
     configure(logging.WARNING)
     settings = read_settings()
     catalog = load_catalog(settings.catalog)
-    try:
-        table = read_table(file, load_mapping(mapping), catalog)
-    except ValueError as error:
-        raise fail(str(error)) from None
-    warn(table, [allocated for _, allocated, _ in table.jobs], catalog)
+    table = read(file, mapping, catalog, accept=accept)
     if not table.jobs:
-        raise fail(f"{file}: none of its {table.rows} rows is an attempt; see the reasons above")
+        raise fail(f"{file}: none of its {table.tally.rows} rows is an attempt; see the reasons above")
     report = _train(settings, catalog, table, known(recipe or DEFAULT_RECIPES))
     if as_json:
         print(msgspec.json.encode(report).decode())
         return
-    print(f"{file}: {table.rows:,} rows, {len(table.jobs):,} attempts, {len(table.bad):,} bad rows")
     print(summary(report))
     if not report.promoted:
         raise fail(

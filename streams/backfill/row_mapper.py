@@ -1,5 +1,6 @@
 """Maps rows of a table of past jobs to the events that a launcher would have sent; no I/O."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,6 +22,8 @@ from leap.streams.kafka.partition_key import JobEvent
 
 Job = tuple[JobSubmitted, JobAllocated, JobCompleted]
 
+#: Distinct words that are counted.
+MAX_STATUSES = 1_000
 _NAMES = ("attempt_id", "job_name", "model_type", "hardware_type", "status", "family")
 _SHARED = ("attempt_id", "job_name", "model_type", "family")
 _TIMES = ("submitted_at", "started_at", "finished_at")
@@ -70,10 +73,16 @@ class RowMapper:
     MappingError
         If the mapping uses a column that the table does not have, a pattern of families is refused, or definitions of
         models cannot be read.
+
+    Attributes
+    ----------
+    statuses
+        Word of the table and status that it was taken for to the number of rows.
     """
 
     def __init__(self, mapping: Mapping, columns: Iterable[str], folder: Path = Path()) -> None:
         self._mapping = mapping
+        self.statuses: Counter[tuple[str, str]] = Counter()
         try:
             self._patterns = FamilyPatterns(mapping.family_patterns) if mapping.family_patterns else None
         except PatternError as error:
@@ -113,6 +122,7 @@ class RowMapper:
                     values[name] = _typed(name, value, self._mapping.time_format)
                 elif name in _REQUIRED:
                     raise Unusable(None, "missing; add a default, or exclude such rows under `keep`")
+            self._count_status(row, values["status"])
             name = "model"
             return self._events(values, self._model(row) if self._model else None)
         except Unusable as error:
@@ -167,6 +177,13 @@ class RowMapper:
             JobCompleted,
         )
         return submitted, allocated, completed
+
+    def _count_status(self, row: Row, taken: str) -> None:
+        field = self._mapping.status
+        columns = (field,) if isinstance(field, str) else field.columns if isinstance(field, Source) else ()
+        word = " ".join(text(row[column]) for column in columns if row.get(column) is not None) or "not stated"
+        if len(self.statuses) < MAX_STATUSES or (word, taken) in self.statuses:
+            self.statuses[word, taken] += 1
 
     def _reader(self, name: str, field: Field) -> Reader:
         if isinstance(field, str):

@@ -7,7 +7,8 @@ import pytest
 
 from leap.predictor.routing.explain import explain
 from leap.schemas.events import ExcludedCandidate, JobCompleted, PreferenceList, RankedCandidate
-from tests.builders import CATALOG, MIDNIGHT, submission
+from leap.schemas.launch import ModelDefinition
+from tests.builders import CATALOG, MIDNIGHT, MODEL, submission
 
 NOW = datetime(2026, 3, 11, 12, tzinfo=UTC)
 JOB = submission("a-1", trainers=2)
@@ -41,6 +42,22 @@ ANSWER = PreferenceList(
 )
 
 
+@pytest.mark.parametrize(
+    ("model", "flops", "said"),
+    [
+        (MODEL, 1e12, "Work: 1e+12 FLOP per sample, forward (stated with the job); training takes 3 times as many."),
+        (None, 1e12, "Work: 1e+12 FLOP per sample, forward (kept of model type dlrm); training"),
+        (None, 1e12, "180 of 400 TFLOP/s per accelerator (fp16): utilisation 45.0%, measured on 5 attempts of its"),
+        (None, 1e12, "900 of 900 TFLOP/s per accelerator (fp16): utilisation 100.0%, predicted: none ran there"),
+        (None, 2e12, "more than the peak: check FLOP per sample"),
+    ],
+)
+def test_the_physics_of_what_is_predicted(model: ModelDefinition | None, flops: float, said: str) -> None:
+    history = {"family_hardware_count": (None, 5.0)}
+    answer = msgspec.structs.replace(ANSWER, flops=flops, candidates=("newest", "fast"), served_history=history)
+    assert said in explain(answer, submission("a-1", model=model), CATALOG)
+
+
 def completed(hardware_type: str, throughput: float | None) -> JobCompleted:
     return JobCompleted(
         attempt_id="a-1",
@@ -58,6 +75,7 @@ def test_every_term_of_every_candidate() -> None:
         "a-1: family ads/ranker, model type dlrm",
         "Decided 2026-03-11 12:00:00 UTC with throughput-1.",
         "Sorted by predicted throughput per USD; equal ones by name.",
+        "Work unknown: no FLOP of model type dlrm; `model` of a submission states them.",
         "1. newest",
         "   4,800 samples/s, 80% between 2,400 and 9,600",
         "   from finished attempts of its family: 17",

@@ -51,7 +51,7 @@ def read(folder: Path, model: object, *, beside_mapping: bool = True) -> Table:
 
 def flops(table: Table) -> dict[str, float | None]:
     """Attempt to the FLOP of its model."""
-    return {job.attempt_id: job.model and summary(job.model).get("flops") for job, _, _ in table.jobs}
+    return {job.attempt_id: summary(job.model).get("flops") if job.model else None for job, _, _ in table.jobs}
 
 
 def test_totals_from_columns(tmp_path: Path) -> None:
