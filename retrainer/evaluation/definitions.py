@@ -83,8 +83,8 @@ def in_words(found: Definedness) -> Iterator[str]:
         names = ", ".join(f"{name} ({share:g}%)" for name, share in found.missing.items())
         more = f" and {found.more:,} more" if found.more else ""
         yield (
-            f"{found.share:g}% of the attempts are of model types with a definition; without: {names}{more}. "
-            "`leap describe` writes one, for `model` of a submission or a mapping"
+            f"definitions: of {found.share:g}% of the attempts; of none of {names}{more}; "
+            "`leap describe` writes them, for `model` of a submission or a mapping"
         )
     scores = [
         f"{name} w20 {each.w20:g}, MdAPE {each.mdape:g} (n {each.n:,})" for name, each in by_definition(found) if each

@@ -87,10 +87,11 @@ class Tally:
         self._hardware[_within(self._hardware, allocated.hardware_type, REST)] += 1
         model_type = _within(self._types, submitted.model_type, REST)
         self._type.append(self._types.setdefault(model_type, len(self._types)))
-        self._throughput.append(completed.measurements.get(THROUGHPUT, 0.0) / allocated.accelerators)
+        learnable = completed.status == SUCCEEDED and max(completed.measurements.values(), default=0.0) > 0
+        self._learnable.append(learnable)
+        self._throughput.append(learnable * completed.measurements.get(THROUGHPUT, 0.0) / allocated.accelerators)
         if submitted.model is None:
             self._undescribed[model_type] += 1
-        self._learnable.append(completed.status == SUCCEEDED and max(completed.measurements.values(), default=0.0) > 0)
         day = completed.finished_at.date()
         self._first_day, self._last_day = min(self._first_day, day), max(self._last_day, day)
 

@@ -268,7 +268,7 @@ def test_a_definition_outlives_its_window_and_serves_who_states_none(tmp_path: P
         assert report.definitions is not None
         assert sorted(report.definitions.missing) == ["model-0", "model-2"]
         assert report.definitions.share == pytest.approx(50, abs=5)
-        assert "% of the attempts are of model types with a definition; without: model-" in summary(report)
+        assert "% of the attempts; of none of model-" in summary(report)
         assert "held out: with a definition w20" in summary(report)
     artifact = artifacts.load(store.folder(THROUGHPUT, report.artifact))
     jobs = artifact.job_batch([submission(model_type="model-1"), submission(model_type="model-0")])

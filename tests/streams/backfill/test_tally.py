@@ -48,7 +48,7 @@ def test_everything_that_shows_a_wrong_mapping_is_told(tmp_path: Path) -> None:
         "row 25 ('none'), 26 ('none'), 27 ('none'), …",
         "finished from 2026-03-01 to 2026-04-01",
         "OK 25 (succeeded), OOMKilled 1 (out_of_memory)",
-        "  bert: 1.75, 102.8, 1.058e+05 (13)\n    vit: 100, 103, 105.5 (12)",
+        "  bert: 100.2, 103.2, 1.058e+05 (12)\n    vit: 100, 103, 105.5 (12)",
         "26 job names in 26 families: nothing repeats",
         "1 rows repeat the id of an attempt",
         "never ranked: hardware type Q100 (1 rows): no specification in the catalog; the nearest names are",
