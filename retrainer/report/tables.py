@@ -59,7 +59,7 @@ def tables(subject: Subject) -> Iterator[Table]:
             ("model type", "share of all attempts"),
             [(name, f"{share:g}%") for name, share in subject.report.definitions.missing.items()],
         )
-        beside = [(name, *_cells(scores)) for name, scores in by_definition(subject.report.definitions) if scores]
+        beside = [(name, *_pooled(scores)) for name, scores in by_definition(subject.report.definitions) if scores]
         yield Table("Held-out attempts with and without a definition", ("", *SCORES), beside)
     yield _grouped("By hardware type", rows, "hardware_type")
     yield _grouped("By model type, the most frequent", rows, "model_type")
