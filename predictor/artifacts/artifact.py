@@ -53,7 +53,7 @@ class Artifact:
 
     def job_batch(self, submissions: Sequence[JobSubmitted]) -> JobBatch:
         """Columns of submissions; one without a definition has the one that is known of its model type."""
-        return self.definitions.filled(JobBatch.from_events(submissions))
+        return JobBatch.from_events(submissions, self.definitions.by_type)
 
     def candidate_rows(self, jobs: JobBatch, job: Indices, hardware_types: Sequence[str]) -> CandidateRows:
         """Rows of a job, by its position in `jobs`, and a hardware type each, with their history.

@@ -73,8 +73,14 @@ class JobBatch:
     extra: Sequence[Mapping[str, float | str]]
 
     @classmethod
-    def from_events(cls, submissions: Sequence[JobSubmitted]) -> "JobBatch":
-        """Columns of submissions, as they are at launch."""
+    def from_events(cls, submissions: Sequence[JobSubmitted], known: Mapping[str, Floats] | None = None) -> "JobBatch":
+        """Columns of submissions, as they are at launch.
+
+        Parameters
+        ----------
+        known
+            Model type to the (44,) architecture of a submission that states no definition.
+        """
         configs = [submission.config for submission in submissions]
         return cls(
             model_type=strings([submission.model_type for submission in submissions]),
@@ -82,7 +88,7 @@ class JobBatch:
             submitted_at=np.array([seconds(submission.submitted_at) for submission in submissions], dtype=float),
             numbers=np.array(list(map(_numbers_of, configs)), dtype=float).reshape(-1, len(NUMBERS)),  # None is NaN
             names=np.array(list(map(_names_of, configs)), dtype=object).reshape(-1, len(NAMES)),
-            architecture=_summaries(submissions),
+            architecture=_summaries(submissions, known or {}),
             extra=[config.extra for config in configs],
         )
 
@@ -124,13 +130,15 @@ def seconds(time: datetime) -> float:
     return time.timestamp()
 
 
-def _summaries(submissions: Sequence[JobSubmitted]) -> Floats:
+def _summaries(submissions: Sequence[JobSubmitted], known: Mapping[str, Floats]) -> Floats:
     """(n, len(architecture.NAMES)); NaN where there is no definition."""
     summaries = np.full((len(submissions), len(architecture.NAMES)), np.nan)
     for row, submission in enumerate(submissions):
         if submission.model is not None:
             summary = architecture.summary(submission.model)
             summaries[row] = [summary.get(name, np.nan) for name in architecture.NAMES]
+        elif (kept := known.get(submission.model_type)) is not None:
+            summaries[row] = kept
     return summaries
 
 
