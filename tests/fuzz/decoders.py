@@ -13,6 +13,7 @@ from leap.predictor.artifacts.manifest import ArtifactError
 from leap.predictor.artifacts.manifest import decode as read_manifest
 from leap.predictor.artifacts.signing import _decode as read_signatures
 from leap.predictor.artifacts.store import read_pointer
+from leap.predictor.history.definitions import Definitions
 from leap.predictor.history.snapshot import HASHES_FILE, Snapshot
 from leap.predictor.models.trees.model import Combination, Trees
 from leap.predictor.models.trees.nodes import forest_of
@@ -102,10 +103,12 @@ def _model(data: bytes) -> object:
 
 
 MODEL = b'{"operators":[{"kind":"matmul","shape":[4],"flops":8.0},{"kind":"relu"}],"edges":[[0,1]],"precision":"bf16"}'
+TOTALS = b'{"totals":{"parameters":7e9,"training_flops":1.9e14,"matmul_flop_share":0.9}}'
 POINTER = b'{"version":"v","previous":null,"reason":"r","moved_at":"2026-01-01T00:00:00Z","pinned":false}'
 DECODERS: dict[str, Decoder] = {
     **{f"event {topic}": _event(topic) for topic in load_topics()},
-    "model definition": Decoder(_model, Rejected, [MODEL]),
+    "model definition": Decoder(_model, Rejected, [MODEL, TOTALS]),
+    "kept definitions": Decoder(Definitions.from_json, ValueError, [b'{"bert":{"flops":8.5e9,"depth":12}}']),
     "yaml": Decoder(parse_yaml, YamlError, [b"- {a: [1, 2.5, true, null, 2026-01-01, 1:30]}\n- !!set {a}\n"]),
     "mapping": Decoder(
         _file(load_mapping), MappingError, [path.read_bytes() for path in sorted(MAPPINGS.glob("*.yaml"))]
