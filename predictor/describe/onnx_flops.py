@@ -46,7 +46,7 @@ def elements(shape: Shape | None) -> int:
 
 
 def kind(op_type: str, from_table: bool) -> str:
-    """Kind of operator, by the names that :data:`leap.predictor.features.architecture.CLASSES` knows.
+    """Kind of operator, by the names that :data:`leap.predictor.features.operator_classes.CLASSES` knows.
 
     >>> kind("MatMul", False), kind("Gather", True), kind("Gather", False)
     ('matmul', 'embedding', 'take')

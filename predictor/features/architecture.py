@@ -11,6 +11,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.predictor.features.operator_classes import CLASSES, OTHER, operator_class
 from leap.predictor.features.spec import Described
 from leap.schemas.launch import ModelDefinition, ModelTotals, Operator
 
@@ -18,49 +19,6 @@ Floats = NDArray[np.float64]
 
 #: Forward passes that a training step costs: one forward, and the backward pass twice its FLOP and bytes.
 FORWARD_PASSES_PER_STEP = 3.0
-#: Class of operator to the kinds that belong to it, as exporters and launchers write them but for case and underscores.
-CLASSES: dict[str, frozenset[str]] = {
-    "matmul": frozenset({
-        "matmul", "gemm", "linear", "dense", "fc", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv", "dot",
-        "scaledmm", "einsum", "mlp", "matmulinteger", "qlinearmatmul",
-    }),
-    "conv": frozenset({
-        "conv", "conv1d", "conv2d", "conv3d", "convolution", "convtranspose", "depthwiseconv", "separableconv",
-        "convinteger", "qlinearconv", "deformconv", "causalconvwithstate",
-    }),
-    "embedding": frozenset({"embedding", "embeddingbag", "embeddingbagforwardonly", "gather", "embeddinglookup"}),
-    "attention": frozenset({
-        "attention", "multiheadattention", "selfattention", "linearattention", "flashattention", "sdpa",
-        "scaleddotproductattention", "scaleddotproductflashattention", "scaleddotproductefficientattention",
-    }),
-    "norm": frozenset({
-        "norm", "layernorm", "batchnorm", "groupnorm", "rmsnorm", "instancenorm", "nativelayernorm", "nativegroupnorm",
-        "nativebatchnorm", "fusedrmsnorm", "layernormalization", "batchnormalization", "groupnormalization",
-        "instancenormalization", "rmsnormalization", "simplifiedlayernormalization", "lpnormalization",
-        "meanvariancenormalization", "lrn",
-    }),
-    "recurrent": frozenset({"recurrent", "rnn", "lstm", "gru", "scan", "rnntanh", "rnnrelu", "mkldnnrnnlayer"}),
-    "elementwise": frozenset({
-        "elementwise", "activation", "relu", "relu6", "leakyrelu", "prelu", "thresholdedrelu", "elu", "selu", "celu",
-        "gelu", "silu", "swish", "swiglu", "mish", "softplus", "softsign", "sigmoid", "logsigmoid", "hardsigmoid",
-        "hardswish", "hardtanh", "tanh", "softmax", "logsoftmax", "hardmax", "shrink", "dropout", "nativedropout",
-        "interaction", "positionbias", "rotaryembedding",
-        "add", "sub", "rsub", "mul", "div", "mod", "fmod", "remainder", "addcmul", "addcdiv", "neg", "abs", "sign",
-        "reciprocal", "pow", "sqrt", "rsqrt", "exp", "expm1", "log", "log1p", "log2", "log10", "erf", "sin", "cos",
-        "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "ceil", "floor", "round", "trunc",
-        "clip", "clamp", "cast", "where", "and", "or", "xor", "not", "logicaland", "logicalor", "logicalnot",
-        "equal", "greater", "greaterorequal", "less", "lessorequal", "eq", "ne", "gt", "ge", "lt", "le", "isnan",
-        "isinf", "quantizelinear", "dequantizelinear", "dynamicquantizelinear",
-        "max", "min", "maximum", "minimum", "sum", "mean", "prod", "amax", "amin", "var", "std", "cumsum", "cumprod",
-        "argmax", "argmin", "topk", "reducel1", "reducel2", "reducelogsum", "reducelogsumexp", "reducemax",
-        "reducemean", "reducemin", "reduceprod", "reducesum", "reducesumsquare",
-        "pool", "maxpool", "averagepool", "lppool", "globalaveragepool", "globalmaxpool", "globallppool",
-        "adaptiveavgpool2d", "adaptiveavgpool3d", "avgpool1d", "avgpool3d", "maxpool3dwithindices", "resize",
-        "upsample", "upsamplenearest2d", "upsamplebilinear2d",
-    }),
-}  # fmt: skip
-OTHER = "other"
-_CLASS_OF = {kind: name for name, kinds in CLASSES.items() for kind in kinds}
 _COUNTED = (*CLASSES, OTHER)
 _CODES = {name: code for code, name in enumerate(_COUNTED)}
 _WITH_PARAMETERS = ("matmul", "conv", "embedding", "attention", "recurrent", OTHER)
@@ -116,15 +74,6 @@ TABLE: dict[str, Described] = {
 NAMES: tuple[str, ...] = tuple(TABLE)
 #: What grows with the model.
 TOTALS: tuple[str, ...] = ("operators", "parameters", "flops", "bytes", "embedding_rows", "activations")
-
-
-def operator_class(kind: str) -> str:
-    """Class of an operator kind.
-
-    >>> operator_class("Conv2d"), operator_class("_embedding_bag"), operator_class("Reshape")
-    ('conv', 'embedding', 'other')
-    """
-    return _CLASS_OF.get(kind.lower().replace("_", ""), OTHER)
 
 
 def summary(model: ModelDefinition) -> dict[str, float]:

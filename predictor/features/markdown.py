@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping
 
-from leap.predictor.features import architecture, configuration, hardware, history, ratios
+from leap.predictor.features import architecture, configuration, hardware, history, operator_classes, ratios
 from leap.predictor.features.spec import Described
 from leap.predictor.features.target_encoding import MAX_CODES, MAX_EXTRA, MIN_ROWS, TargetEncoder
 from leap.schemas.hardware import SPECIFICATIONS
@@ -83,8 +83,8 @@ def _section(title: str, about: str, table: Mapping[str, Described]) -> str:
 
 
 def _classes() -> str:
-    several = [f"{name} ({', '.join(sorted(kinds))})" for name, kinds in architecture.CLASSES.items()]
-    return "; ".join([*several, f"{architecture.OTHER} (all else)"]) + "."
+    several = [f"{name} ({', '.join(sorted(kinds))})" for name, kinds in operator_classes.CLASSES.items()]
+    return "; ".join([*several, f"{operator_classes.OTHER} (all else)"]) + "."
 
 
 def _specifications() -> dict[str, Described]:

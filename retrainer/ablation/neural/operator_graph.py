@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.predictor.features import architecture
+from leap.predictor.features import operator_classes
 from leap.predictor.features.matrix import Matrix
 from leap.schemas.launch import ModelDefinition, Operator
 
 #: A model with more operators is given as so many groups of neighbours.
 MAX_NODES = 128
-_CLASSES = (*architecture.CLASSES, architecture.OTHER)
+_CLASSES = (*operator_classes.CLASSES, operator_classes.OTHER)
 NODE_VALUES = len(_CLASSES) + 5
 
 Indices = NDArray[np.int32]
@@ -93,6 +93,6 @@ def graphs(models: Mapping[str, ModelDefinition]) -> Graphs:
 
 def _values(operator: Operator) -> list[float]:
     member = [0.0] * len(_CLASSES)
-    member[_CLASSES.index(architecture.operator_class(operator.kind))] = 1.0
+    member[_CLASSES.index(operator_classes.operator_class(operator.kind))] = 1.0
     outputs = float(np.prod([max(size, 1) for size in operator.shape], dtype=np.float64)) if operator.shape else 0.0
     return [*member, 1.0, float(operator.parameters), operator.flops, operator.bytes, outputs]

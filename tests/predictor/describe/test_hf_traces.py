@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from leap.predictor.describe.torch_trace import Trace
-from leap.predictor.features.architecture import operator_class, summary
+from leap.predictor.features.architecture import summary
+from leap.predictor.features.operator_classes import operator_class
 from leap.schemas.codec import MAX_MESSAGE_BYTES
 from leap.schemas.launch import ModelDefinition
 from tests.predictor.describe.hf_configurations import CONFIGURATIONS

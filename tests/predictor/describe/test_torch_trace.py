@@ -15,7 +15,7 @@ import pytest
 
 from leap.predictor.describe.builder import NORM_FLOPS, NotDescribed
 from leap.predictor.describe.torch_trace import Node, Tensor, Trace
-from leap.predictor.features.architecture import operator_class
+from leap.predictor.features.operator_classes import operator_class
 from leap.schemas.launch import ModelDefinition, Operator
 
 PRODUCTS = {"matmul", "conv", "attention", "recurrent"}

@@ -7,7 +7,8 @@ import onnx
 import pytest
 
 from leap.predictor.describe import onnx_flops, torch_trace
-from leap.predictor.features.architecture import CLASSES, NAMES, OTHER, operator_class, summary, to_totals
+from leap.predictor.features.architecture import NAMES, summary, to_totals
+from leap.predictor.features.operator_classes import CLASSES, OTHER, operator_class
 from leap.schemas.launch import ModelDefinition, ModelTotals, Operator
 from tests.builders import MODEL
 
