@@ -31,7 +31,7 @@ def write(tmp_path: Path, text: str) -> Path:
 def test_shipped_catalog_covers_several_vendors_with_prices() -> None:
     catalog = load_catalog()
     priced = [hardware for hardware in catalog.values() if hardware.price_per_hour is not None]
-    assert len(catalog) == 89
+    assert len(catalog) == 90
     assert len(priced) >= 30 and len({hardware.vendor for hardware in priced}) >= 5
     assert any(hardware.premium for hardware in priced)
     assert len(SPECIFICATIONS) == 12

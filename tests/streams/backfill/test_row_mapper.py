@@ -241,15 +241,24 @@ def test_events_are_sorted_by_time_and_stable_within_a_job(times: list[tuple[int
         assert [event for event in events if event in row] == list(row)
 
 
-def test_every_row_of_mlperf_and_sia_is_mapped(shared_data: Path) -> None:
-    runs = read_table(shared_data / "mlperf-training/runs.csv", load_mapping("mlperf"), load_catalog())
-    cells = read_table(shared_data / "sia-pollux/profiles.csv", load_mapping("sia"), load_catalog())
-    assert len(runs.jobs) == 17_067  # what the table's README calls usable
-    assert len(cells.jobs) == 23_304
-    assert runs.bad == cells.bad == []
-    attempts = [submitted for submitted, _, _ in runs.jobs + cells.jobs]
-    assert len({attempt.attempt_id for attempt in attempts}) == len(attempts)
-    assert min(attempt.submitted_at for attempt in attempts).year == 2020
+@pytest.mark.parametrize(
+    ("name", "file", "usable"),
+    [
+        ("mlperf", "mlperf-training/runs.csv", 17_067),  # what the table's README calls usable
+        ("sia", "sia-pollux/profiles.csv", 23_304),
+        ("timm-train", "timm/runs.csv", 1_672),
+        ("timm-inference", "timm/runs.csv", 12_502),
+        ("megatron-bridge", "megatron-bridge/runs.csv", 278),
+    ],
+)
+def test_every_usable_row_of_a_public_table_is_mapped(shared_data: Path, name: str, file: str, usable: int) -> None:
+    table = read_table(shared_data / file, load_mapping(name), load_catalog())
+    assert (len(table.jobs), table.bad) == (usable, [])
+    attempts = [submitted for submitted, _, _ in table.jobs]
+    assert len({attempt.attempt_id for attempt in attempts}) == usable
+    assert min(attempt.submitted_at for attempt in attempts).year >= 2020
+    unlisted = {allocated.hardware_type for _, allocated, _ in table.jobs} - {*load_catalog()}
+    assert all(name.startswith("CPU-") for name in unlisted)
 
 
 def test_the_family_of_a_row() -> None:
