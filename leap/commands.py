@@ -115,8 +115,8 @@ PANELS: dict[str, tuple[Command, ...]] = {
         ),
         Command(
             "holdout",
-            "leap.retrainer.cli.backtest:holdout",
-            "Rank hardware types that a model type never ran on: its (model, hardware) pairs are held out of a table.",
+            "leap.retrainer.cli.holdout:holdout",
+            "Judge recipes on what never ran: groups of attempts are left out of a table, predicted and ranked.",
             "retrainer",
         ),
         Command(

@@ -8,19 +8,16 @@ import typer
 import yaml
 
 from leap.predictor.cli.errors import fail
-from leap.predictor.cli.options import Json
+from leap.predictor.cli.options import Json, OwnCatalog
 from leap.schemas.hardware import Catalog, Hardware, load_catalog
 
 app = typer.Typer(no_args_is_help=True, help="Hardware types: specifications, prices and names.")
 
-Own = Annotated[
-    str, typer.Option("--catalog", envvar="LEAP_CATALOG", help="Own catalog (YAML), merged into the built-in one.")
-]
 Name = Annotated[str, typer.Argument(help="As the catalog, a driver, a scheduler or a cloud writes it.")]
 
 
 @app.command("list")
-def list_types(own: Own = "", as_json: Json = False) -> None:
+def list_types(own: OwnCatalog = "", as_json: Json = False) -> None:
     """Every hardware type: vendor, memory, price, and names that do not follow from its own.
 
     Example:
@@ -37,7 +34,7 @@ def list_types(own: Own = "", as_json: Json = False) -> None:
 
 
 @app.command()
-def show(name: Name, own: Own = "", as_json: Json = False) -> None:
+def show(name: Name, own: OwnCatalog = "", as_json: Json = False) -> None:
     """What is known of one hardware type.
 
     Example:
@@ -72,7 +69,7 @@ def check(file: Annotated[Path, typer.Argument(help="Own catalog (YAML).", exist
 
 
 @app.command()
-def resolve(name: Name, own: Own = "") -> None:
+def resolve(name: Name, own: OwnCatalog = "") -> None:
     """Print the name in the catalog of what a name means; fails if that is not one hardware type.
 
     Example:

@@ -1,4 +1,4 @@
-"""``leap backtest`` and ``leap holdout``: recipes scored over any table of past jobs."""
+"""``leap backtest``: a recipe scored over any table of past jobs."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +11,6 @@ from leap.predictor.cli.errors import fail
 from leap.predictor.cli.options import Json
 from leap.schemas.hardware import Catalog, load_catalog
 from leap.streams.cli.common import read_settings
-from leap.streams.cli.reading import Accept, read
 
 if TYPE_CHECKING:
     from leap.predictor.features.batch import Floats, Rows
@@ -39,7 +38,6 @@ def backtest(
     warm_up: Annotated[int, typer.Option(min=1, help="First days, which are not scored.")] = 45,
     jobs: Annotated[int, typer.Option(min=1, help="Parallel runs, each with all rows in memory.")] = 1,
     by: Annotated[str | None, typer.Option(help="Scores by this extra value too, beside the chain of medians.")] = None,
-    accept: Accept = False,
     as_json: Json = False,
 ) -> None:
     """Score a recipe on every attempt of a table or of the partitions, each predicted from earlier days.
@@ -57,9 +55,7 @@ def backtest(
     settings = read_settings()
     catalog = load_catalog(settings.catalog)
     rows, y = (
-        _of_partitions(settings, catalog)
-        if file is None
-        else _of_file(file, mapping, catalog, accept, (by,) if by else ())
+        _of_partitions(settings, catalog) if file is None else _of_file(file, mapping, catalog, (by,) if by else ())
     )
     if by and by not in rows:
         raise fail(f"--by {by}: only a table with a mapping has extra values")
@@ -75,53 +71,15 @@ def backtest(
         print("\n".join((*parts_as_text(parts or {}), as_text(scores))))
 
 
-def holdout(
-    file: Annotated[Path, typer.Argument(help="Table of past jobs: CSV or Parquet.", exists=True)],
-    mapping: Annotated[str, typer.Option(help="Mapping file (YAML) of the table, or one that comes with Leap.")],
-    same: Annotated[
-        list[str] | None, typer.Option(help="What ranked jobs agree in; model_type and accelerators by default.")
-    ] = None,
-    accept: Accept = False,
-    as_json: Json = False,
-) -> None:
-    """Rank hardware types that a model type never ran on: its (model, hardware) pairs are held out of a table.
-
-    Example:
-      leap holdout jobs.csv --mapping jobs.yaml
-    """
-    from leap.predictor.features.batch import HardwareTable
-    from leap.predictor.models.structured.estimator import StructuredRecipe
-    from leap.predictor.models.structured.model import EXTRAS
-    from leap.retrainer.evaluation.leave_pair_out import SAME, evaluate_leave_pair_out
-
-    catalog = load_catalog(read_settings().catalog)
-    rows, y = _of_file(file, mapping, catalog, accept)
-    unknown = sorted(set(same or ()) - set(rows))
-    if unknown:
-        raise fail(f"--same {', '.join(unknown)}: jobs have {', '.join(sorted(rows))}")
-    table = HardwareTable(catalog.with_siblings(rows["hardware_type"]))
-    try:
-        rankings = evaluate_leave_pair_out(rows, y, StructuredRecipe(table, EXTRAS), table, same or SAME)
-    except ValueError as error:
-        raise fail(f"{file}: {error}") from None
-    if as_json:
-        print(msgspec.json.encode(rankings).decode())
-        return
-    print(f"{rankings.contexts} contexts of two and more hardware types, {rankings.pairs} pairs")
-    for name, ranking in msgspec.structs.asdict(rankings).items():
-        if name not in ("contexts", "pairs"):
-            print(f"{name:19} tau {ranking.tau:6.3f}  regret {ranking.regret:5}%")
-
-
-def _of_file(
-    file: Path, mapping: str | None, catalog: Catalog, accept: bool, extra: tuple[str, ...] = ()
-) -> "tuple[Rows, Floats]":
+def _of_file(file: Path, mapping: str | None, catalog: Catalog, extra: tuple[str, ...] = ()) -> "tuple[Rows, Floats]":
     from leap.retrainer.dataset.feature_table import attempt_of, frame
     from leap.retrainer.evaluation.backtest import rows_of_table
+    from leap.schemas.backfill.mapping import load_mapping
+    from leap.streams.backfill.sender import read_table
 
     if mapping is None:
         raise fail(f"{file}: --mapping says what its columns are; see docs/backfill.md")
-    attempts = map(attempt_of, read(file, mapping, catalog, accept=accept).jobs)
+    attempts = map(attempt_of, read_table(file, load_mapping(mapping), catalog).jobs)
     rows, y = rows_of_table(frame(attempts), extra)
     if not len(y):
         raise fail(f"{file}: no row has a positive throughput under the mapping {mapping}")

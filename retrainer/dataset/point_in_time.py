@@ -52,10 +52,17 @@ class PointInTimeStatistics:
 
     def at_launch(self, rows: pd.DataFrame) -> dict[str, Statistics]:
         """Kind to (n, 5) statistics as known when each row was submitted; NaN is no history."""
-        yesterday = _day(rows["submitted_at"].to_numpy(float)) - 1
+        return self._history(rows, _day(rows["submitted_at"].to_numpy(float)) - 1)
+
+    def at_the_end(self, rows: pd.DataFrame) -> dict[str, Statistics]:
+        """As `at_launch`, as if each row was submitted after all that has finished."""
+        return self._history(rows, np.full(len(rows), self._first_day + self._days))
+
+    def _history(self, rows: pd.DataFrame, day: Ints) -> dict[str, Statistics]:
+        """Statistics at the end of the (n,) day of each row."""
         history = {}
         for kind in KINDS:
-            position = self._find(_hashes(rows, kind), yesterday)
+            position = self._find(_hashes(rows, kind), day)
             history[kind] = np.full((len(rows), len(STATISTICS)), np.nan, dtype=np.float32)
             history[kind][position >= 0] = self._statistics[position[position >= 0]]
         return history

@@ -44,16 +44,22 @@ class Trees:
 
 
 class StructuredTraining:
-    """The structured recipe: prior over configurations, process of each family, exact history, and the gate."""
+    """The structured recipe: prior over configurations, process of each family, exact history, and the gate.
+
+    Fitted again, it goes on from what it has learned.
+    """
+
+    _recipe: StructuredRecipe | None = None
 
     def fit(self, data: TrainingSet, features: Matrix) -> None:
         """See :class:`Recipe`; the matrix is not used."""
-        self._fitted = StructuredRecipe(data.pairs.table, extras=EXTRAS)
-        self._fitted.fit(data.rows, data.y)
+        self._recipe = self._recipe or StructuredRecipe(data.pairs.table, extras=EXTRAS, warm_start=True)
+        self._recipe.fit(data.rows, data.y)
 
     def save(self, folder: Path) -> None:
         """See :class:`Recipe`."""
-        StructuredModel(self._fitted.model_).save(folder)
+        assert self._recipe is not None
+        StructuredModel(self._recipe.model_).save(folder)
 
 
 #: Name to a builder that takes the number of processes that it may use.

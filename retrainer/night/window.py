@@ -102,7 +102,7 @@ def open_window(
             f"needed: {least_rows()} to judge by and one to train on. Check `leap worker joiner`, or widen the window "
             "with --window"
         )
-    training, held_out = _split(attempts, night)
+    training, held_out = split_latest(attempts, day_number(night))
     kept = partitions.definitions()
     known = kept.updated(attempts.pairs.jobs)
     attempts = attempts.described(kept.updated(attempts.where(training).pairs.jobs))
@@ -135,15 +135,16 @@ def _statistics(
     )
 
 
-def _split(attempts: TrainingSet, night: date) -> tuple[Mask, Mask]:
+def split_latest(attempts: TrainingSet, night: int) -> tuple[Mask, Mask]:
     """(n,) attempts to train on and held-out ones: the latest days that together have enough, at most a fifth of all.
 
     What had not finished by the midnight before them is neither. Where too few had finished by then (the first day of
     a fleet), the latest attempts are held out; where too few had finished before those, all earlier are trained on.
+    `night` is the day after the last.
     """
     finished = attempts.table["finished_at"].to_numpy(float)
     enough = max(least_rows(), min(LEAST_HELD_OUT, len(attempts) // 5))
-    latest = min(day_number(night) - 1, int(attempts.submitted_day.max()))
+    latest = min(night - 1, int(attempts.submitted_day.max()))
     count = np.bincount(np.maximum(latest - attempts.submitted_day, 0)).cumsum()
     start = latest - int(np.searchsorted(count, enough))
     held_out = attempts.submitted_day >= start
