@@ -5,22 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from leap.predictor.models.serving import Prediction
-from leap.retrainer.dataset.training_set import TrainingSet
+from leap.retrainer.evaluation import rules
 from leap.schemas.launch import ModelDefinition
 
 
-class Estimator(Protocol):
-    """One way to learn ln throughput from attempts."""
-
-    def fit(self, training: TrainingSet) -> Any:
-        """Learn `training.y` from rows in the order of submission."""
-
-    def predict(self, attempts: TrainingSet) -> Prediction:
-        """ln throughput of (n,) attempts on the hardware type that each ran on; NaN where it has no answer.
-
-        Of `attempts` it may look at `pairs` and `rows`, as they are known at launch, never at `y`.
-        """
+class Estimator(rules.Estimator, Protocol):
+    """One way to learn ln throughput from attempts, with a size."""
 
     def save(self, folder: Path) -> None:
         """Write what serving would load; its size is reported."""

@@ -8,12 +8,12 @@ from leap.retrainer.ablation.baselines.leap_estimators import (
     GROUPS,
     Chain,
     Lookup,
-    Published,
     Trees,
     Tuned,
     combined_by,
 )
 from leap.retrainer.ablation.candidate import Context, Estimator, Family
+from leap.retrainer.night.recipes import Published
 
 #: What a family needs at serving.
 TABLE, ARRAYS = "a table", "arrays"

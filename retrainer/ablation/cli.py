@@ -28,6 +28,7 @@ def ablate(
     per_day: Annotated[int, typer.Option(min=10, help="Of the fleet: attempts a day.")] = 3000,
     every: Annotated[int, typer.Option(min=1, help="Of a table: days that one fit serves.")] = 60,
     warm_up: Annotated[int, typer.Option(min=1, help="Of a table: first days, which are not held out.")] = 45,
+    hold: Annotated[str, typer.Option(help="Of a table: hold out groups, as in leap holdout, not later days.")] = "",
     rows: Annotated[int, typer.Option(min=0, help="Learn from the latest so many attempts; 0 is all.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Fleets, or fits of a table, to take the mean of.")] = 1,
     without: Annotated[
@@ -60,7 +61,7 @@ def ablate(
         return
     if (source == FLEET) == bool(mapping):
         raise fail("a table needs --mapping, and the fleet takes none")
-    of = TableSource(source, mapping, every, warm_up, rows) if mapping else FleetSource(days, per_day, rows)
+    of = TableSource(source, mapping, every, warm_up, rows, hold) if mapping else FleetSource(days, per_day, rows)
     given = dict(option.partition("=")[::2] for option in options or [])
     runs = _runs(of, _named(families), given, ("", *(without or ())), seeds, importance)
     for variable in ONE_THREAD:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats
 from leap.predictor.models.accuracy import Accuracy, accuracy, within
-from leap.retrainer.ablation.problem import Mask, Problem, Source
+from leap.retrainer.ablation.problem import Problem, Source
+from leap.retrainer.evaluation.groups import Mask
 
 RESAMPLES = 1000
 SPLIT, CEILING = "split_", "ceiling_"

@@ -9,8 +9,8 @@ import pandas as pd
 
 from leap.predictor.features.batch import Floats
 from leap.predictor.models.conformal import calibrate
-from leap.retrainer.ablation.problem import removed
 from leap.retrainer.ablation.run import Result
+from leap.retrainer.evaluation.groups import removed
 
 
 class Loss(msgspec.Struct, frozen=True):

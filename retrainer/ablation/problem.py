@@ -5,21 +5,22 @@ A source is a few words that make a problem, the same in every process.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats, HardwareTable
 from leap.predictor.features.history import SECONDS_PER_DAY
 from leap.retrainer.dataset.feature_table import ARCHITECTURE, attempt_of, frame, log_target, normalise
 from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
 from leap.retrainer.dataset.training_set import TrainingSet, build_training_set
-from leap.retrainer.evaluation.backtest import seen
+from leap.retrainer.evaluation.backtest import Span, seen, starts_of
+from leap.retrainer.evaluation.groups import Mask, folds, removed
+from leap.retrainer.evaluation.holdout import kept_and_asked
 from leap.retrainer.report.permutation_importance import CATEGORIES
 from leap.schemas.backfill.mapping import load_mapping
 from leap.schemas.events import THROUGHPUT
@@ -31,27 +32,22 @@ from leap.streams.simulator.events import attempt_columns
 from leap.streams.simulator.events import joined as joined_rows
 from leap.streams.simulator.fleet import Fleet, FleetConfig
 
-Mask = NDArray[np.bool_]
-
 #: Category of inputs to its columns of the feature table; history is found by the family.
 INPUTS = CATEGORIES | {"architecture": ARCHITECTURE}
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Attempts and the days from which they are held out.
+    """Attempts, and what is learned from which and judged on which.
 
     Attributes
     ----------
     data
         All attempts, in the order of submission, each with the history that was known at its launch.
-    starts
-        Days (since the epoch) from which attempts are held out, each until the next; the last until the end.
-        What is fitted at a start sees the attempts that had finished by then.
-    rows
-        Learn from at most so many, the latest.
-    kept
-        (n,) attempts of `data` that may be learned from.
+    spans
+        Of each fit two (n,) masks: attempts that it sees, and attempts that it is judged on.
+    by_group
+        Whether groups are held out, of whatever time: then a fit's history is of what it sees alone.
     ceilings
         Name to (held out,) ln throughput: the best that could be predicted.
     models
@@ -60,51 +56,39 @@ class Problem:
     """
 
     data: TrainingSet
-    starts: tuple[int, ...]
-    kept: Mask
-    rows: int = 0
+    spans: tuple[Span, ...]
+    by_group: bool = False
     ceilings: Mapping[str, Floats] = field(default_factory=dict)
     models: Mapping[str, ModelDefinition] = field(default_factory=dict)
 
     def folds(self) -> Iterator[tuple[TrainingSet, TrainingSet]]:
-        """Rows to learn from and rows to predict, start by start."""
-        day = self.data.submitted_day
-        for start, end in zip(self.starts, (*self.starts[1:], np.inf), strict=True):
-            past = np.flatnonzero(self._learned(start))[-self.rows :]
-            yield self.data.where(np.isin(np.arange(len(day)), past)), self.data.where((day >= start) & (day < end))
+        """Attempts to learn from and attempts to predict, fit by fit."""
+        for past, asked in self.spans:
+            if self.by_group:
+                yield kept_and_asked(self.data, ~past, asked)
+            else:
+                yield self.data.where(past), self.data.where(asked)
+
+    @cached_property
+    def judged(self) -> Mask:
+        """(n,) attempts that are predicted by some fit."""
+        return np.asarray(np.any([asked for _, asked in self.spans], axis=0))
 
     @cached_property
     def held_out(self) -> TrainingSet:
-        """The rows that are predicted, of all starts."""
-        return self.data.where(self.data.submitted_day >= self.starts[0])
+        """The attempts that are predicted, of all fits, in the order of submission."""
+        return self.data.where(self.judged)
 
     @cached_property
     def splits(self) -> dict[str, Mask]:
-        """Name to (held out,) mask: by whether the family, the model on this hardware at this scale, and the model's
-        summary had been there before.
+        """Name to (held out,) mask: all, and by whether the family, and the model on this hardware at this scale, had
+        been there before.
         """
-        held_out, day = self.data.submitted_day >= self.starts[0], self.data.submitted_day
-        known = ~np.isnan(self.data.pairs.history["family"][:, 0])
-        been, definitions = seen(self.data.rows), self.data.pairs.jobs.architecture
-        summary = np.asarray(pd.util.hash_pandas_object(pd.DataFrame(definitions), index=False))
-        described = np.asarray(~np.isnan(definitions).all(axis=1))
-        new = np.zeros(len(day), dtype=bool)
-        for start, end in zip(self.starts, (*self.starts[1:], np.inf), strict=True):
-            span = (day >= start) & (day < end)
-            new[span] = described[span] & ~np.isin(summary[span], summary[self._learned(start)])
-        masks = {
-            "all": np.ones(len(day), dtype=bool),
-            "known": known,
-            "first_seen": ~known,
-            "seen": been,
-            "unseen": ~been,
-            "new_graph": new,
-        }
-        return {name: mask[held_out] for name, mask in masks.items()}
-
-    def _learned(self, start: int) -> Mask:
-        finished = self.data.table["finished_at"].to_numpy(float) < start * SECONDS_PER_DAY
-        return finished & self.kept
+        masks = {"all": np.ones(len(self.data), dtype=bool)}
+        if not self.by_group:
+            known, been = ~np.isnan(self.data.pairs.history["family"][:, 0]), seen(self.data.rows)
+            masks |= {"known": known, "first_seen": ~known, "seen": been, "unseen": ~been}
+        return {name: mask[self.judged] for name, mask in masks.items()}
 
 
 class FleetSource(msgspec.Struct, frozen=True, tag="fleet"):
@@ -133,27 +117,29 @@ class FleetSource(msgspec.Struct, frozen=True, tag="fleet"):
 
 
 class TableSource(msgspec.Struct, frozen=True, tag="table"):
-    """A table of past jobs, held out from the end of the warm-up on; fitted anew every few days."""
+    """A table of past jobs: held out from the end of the warm-up on, fitted anew every few days; or by groups."""
 
     file: str
     mapping: str
     every: int = 60
     warm_up: int = 45
     rows: int = 0
+    hold: str = ""
 
     def problem(self, seed: int, without: str = "") -> Problem:
         """The problem; seeds differ in the fits alone."""
         catalog = load_catalog()
         jobs = read_table(Path(self.file), load_mapping(self.mapping), catalog).jobs
         rows = frame(map(attempt_of, jobs))
+        if self.hold:
+            attempts, kept = attempts_without(rows, catalog, without)
+            split = folds(attempts.rows, self.hold)
+            return Problem(attempts, tuple((kept & ~fold.held_out, fold.judged) for fold in split), by_group=True)
         day = np.unique(np.floor(rows["submitted_at"].to_numpy(float) / SECONDS_PER_DAY).astype(int))
-        starts: list[int] = []
-        for candidate in day[day >= day[0] + self.warm_up].tolist():
-            if not starts or candidate >= starts[-1] + self.every:
-                starts.append(candidate)
+        starts = tuple(map(int, starts_of(day[day >= day[0] + self.warm_up].tolist(), self.every)))
         if not starts:
             raise ValueError(f"{self.file}: its attempts span less than {self.warm_up} days; shorten --warm-up")
-        return make(rows, catalog, tuple(starts), self.rows, without)
+        return make(rows, catalog, starts, self.rows, without)
 
 
 Source = FleetSource | TableSource
@@ -168,45 +154,50 @@ def make(
     ceilings: Mapping[str, Floats] | None = None,
     models: Mapping[str, ModelDefinition] | None = None,
 ) -> Problem:
-    """A problem over rows of the feature table.
+    """A problem in time order over rows of the feature table.
+
+    Parameters
+    ----------
+    starts
+        Days (since the epoch) from which attempts are held out, each until the next; the last until the end.
+        What is fitted at a start sees the attempts that had finished by then.
+    most
+        Learn from at most so many, the latest; 0 is all.
+    without
+        See `attempts_without`.
+    """
+    attempts, kept = attempts_without(rows, catalog, without)
+    day, finished = attempts.submitted_day, attempts.table["finished_at"].to_numpy(float) / SECONDS_PER_DAY
+    spans = []
+    for start, end in pairwise((*starts, np.inf)):
+        past = np.flatnonzero(kept & (finished < start))[-most:]
+        spans.append((np.isin(np.arange(len(day)), past), (day >= start) & (day < end)))
+    return Problem(attempts, tuple(spans), ceilings=ceilings or {}, models=models or {})
+
+
+def attempts_without(rows: pd.DataFrame, catalog: Catalog, without: str) -> tuple[TrainingSet, Mask]:
+    """Attempts, and the (n,) of them that may be learned from, when something is taken away.
 
     Parameters
     ----------
     without
-        What is taken away: a category of `INPUTS`, which no row then states; or ``column=pattern``, whose attempts
-        are then neither learned from nor in any history.
+        A category of `INPUTS`, which no row then states; or ``column=pattern``, whose attempts are then neither learned
+        from nor in any history.
 
     Raises
     ------
     ValueError
         If `without` is neither.
     """
-    away = removed(rows, without)
-    table = HardwareTable(catalog)
     if without in INPUTS:
         blank = {name: "" if name in ("hardware_type", "family", "model_type") else None for name in INPUTS[without]}
         rows = normalise(rows.assign(**blank))
-    past = rows[~away]
+    elif without and "=" not in without:
+        raise ValueError(f"cannot take away {without!r}: name one of {', '.join(INPUTS)}, or COLUMN=PATTERN")
+    pattern = without if "=" in without else ""
+    past = rows[~removed(rows, pattern)]
     if without == "history":
         past = past.iloc[:0]
-    attempts = build_training_set(rows, table, PointInTimeStatistics(past, log_target(past, THROUGHPUT)), THROUGHPUT)
-    kept = ~removed(attempts.table, without)
-    return Problem(attempts, starts, kept, most, ceilings or {}, models or {})
-
-
-def removed(rows: pd.DataFrame, without: str) -> Mask:
-    """(n,) attempts that ``column=pattern`` names.
-
-    >>> removed(pd.DataFrame({"model_type": ["dlrm-s", "t5"]}), "model_type=dlrm-*").tolist()
-    [True, False]
-    """
-    column, _, pattern = without.partition("=")
-    if not without or (without in INPUTS and not pattern):
-        return np.zeros(len(rows), dtype=bool)
-    if column not in ("model_type", "hardware_type", "family") or not pattern:
-        raise ValueError(
-            f"cannot take away {without!r}: name one of {', '.join(INPUTS)}, or model_type=PATTERN, "
-            "hardware_type=PATTERN or family=PATTERN"
-        )
-    named = {name: fnmatchcase(name, pattern) for name in rows[column].unique()}
-    return np.asarray(rows[column].map(named).to_numpy(dtype=bool))
+    statistics = PointInTimeStatistics(past, log_target(past, THROUGHPUT))
+    attempts = build_training_set(rows, HardwareTable(catalog), statistics, THROUGHPUT)
+    return attempts, ~removed(attempts.table, pattern)

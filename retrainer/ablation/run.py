@@ -1,6 +1,6 @@
 """One family on one problem, in a process of its own, so that memory and CPU seconds are its own."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from hashlib import sha256
 from multiprocessing import get_context
@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.predictor.features.batch import Floats
 from leap.predictor.models.accuracy import Accuracy
 from leap.predictor.models.serving import Prediction
 from leap.predictor.routing.provenance import basis
@@ -19,7 +20,7 @@ from leap.retrainer.ablation.candidate import Context, Estimator
 from leap.retrainer.ablation.candidates import FAMILIES
 from leap.retrainer.ablation.held_out import Truth, truth_of
 from leap.retrainer.ablation.permutation_importance import importance
-from leap.retrainer.ablation.problem import Source
+from leap.retrainer.ablation.problem import Problem, Source
 from leap.retrainer.bench.resource_meter import ResourceMeter, end_with_parent
 
 RESULTS = "results.jsonl"
@@ -89,9 +90,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.name}-{sha256(msgspec.json.encode(self.run)).hexdigest()[:12]}.npz"
 
     def predicted(self, folder: Path) -> dict[str, NDArray[Any]]:
-        """(held out,) `mean` of ln throughput, `spread` (NaN where the family has none), `basis`, and `new_graph`:
-        whether the model definition differs from all that were learned from.
-        """
+        """(held out,) `mean` of ln throughput, `spread` (NaN where the family has none), and `basis`."""
         with np.load(folder / self.file) as stored:
             return {name: stored[name] for name in stored.files}
 
@@ -135,17 +134,18 @@ def measure(run: Run, folder: Path) -> list[Result]:
     """Fit, predict and score here and now; what was predicted is written to `folder`."""
     problem = run.source.problem(run.seed, run.without)
     family, context = FAMILIES[run.family], Context(run.seed, problem.models, run.options)
-    predicted: dict[str, list[Prediction]] = {name: [] for name in (family.name, *family.also)}
-    rests_on, new_graph = basis(problem.held_out.pairs), problem.splits["new_graph"]
+    of_fold: list[dict[str, Prediction]] = []
+    rests_on = np.full(len(problem.data), "", dtype=object)
     fitting, predicting = ResourceMeter(), ResourceMeter()
-    for training, asked in problem.folds():
+    for (training, asked), (_, here) in zip(problem.folds(), problem.spans, strict=True):
         with fitting:
             estimator = family.make(context)
             estimator.fit(training)
         with predicting:
-            predicted[family.name].append(estimator.predict(asked))
-        for name, read_as in family.also.items():
-            predicted[name].append(read_as(estimator).predict(asked))
+            said = estimator.predict(asked)
+        others = {name: read_as(estimator).predict(asked) for name, read_as in family.also.items()}
+        of_fold.append({family.name: said, **others})
+        rests_on[here] = basis(asked.pairs)
     truth = truth_of(run.source, run.seed, folder)
     cost = Cost(
         fit_cpu_s=round(fitting.cpu_s, 1),
@@ -155,15 +155,23 @@ def measure(run: Run, folder: Path) -> list[Result]:
         size=size(estimator),
     )
     results = []
-    for name, parts in predicted.items():
-        mean = np.concatenate([part.mean for part in parts])
-        given = [part.mean * np.nan if part.spread is None else part.spread for part in parts]
+    for name in of_fold[0]:
+        mean, spread = _in_order(problem, [said[name] for said in of_fold])
         lost = importance(estimator, asked) if run.importance and name == family.name else {}
         results.append(Result(run, name, len(training), truth.scores(mean), cost, lost))
-        np.savez(
-            folder / results[-1].file, mean=mean, spread=np.concatenate(given), basis=rests_on, new_graph=new_graph
-        )
+        known = rests_on[problem.judged].astype(str)
+        np.savez(folder / results[-1].file, mean=mean, spread=spread, basis=known)
     return results
+
+
+def _in_order(problem: Problem, said: Sequence[Prediction]) -> tuple[Floats, Floats]:
+    """Mean and spread of the held-out attempts in the order of submission; NaN where there is none."""
+    whole = np.full((2, len(problem.data)), np.nan)
+    for (_, here), prediction in zip(problem.spans, said, strict=True):
+        whole[0, here] = prediction.mean
+        whole[1, here] = np.nan if prediction.spread is None else prediction.spread
+    mean, spread = whole[:, problem.judged]
+    return mean, spread
 
 
 def size(estimator: Estimator) -> int:

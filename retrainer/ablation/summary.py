@@ -7,14 +7,9 @@ import msgspec
 
 from leap.retrainer.ablation import leave_group_out as removal
 from leap.retrainer.ablation import results_table as table
-from leap.retrainer.ablation import unseen_graphs as handover
 from leap.retrainer.ablation.leave_group_out import Loss
 from leap.retrainer.ablation.results_table import Line
 from leap.retrainer.ablation.run import Result
-from leap.retrainer.ablation.unseen_graphs import Handover
-
-#: The family that hands new graphs over.
-OURS = "structured"
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -26,15 +21,12 @@ class Comparison(msgspec.Struct, frozen=True):
         One line a family.
     taken_away
         What is lost on hardware types and model types that never ran, where some were taken away.
-    handed_over
-        What jobs with a new graph gain in other families.
     importance
         Family to category or input to points of w20 lost when attempts exchange it, mean over seeds, if asked for.
     """
 
     families: list[Line]
     taken_away: list[Loss]
-    handed_over: list[Handover]
     importance: dict[str, dict[str, float]] = {}
 
 
@@ -44,7 +36,6 @@ def compare(results: Sequence[Result], folder: Path) -> Comparison:
     return Comparison(
         families=table.lines(results, folder),
         taken_away=removal.losses(results, folder),
-        handed_over=handover.handovers(results, folder, OURS),
         importance={name: _mean(losses) for name in names if (losses := _asked(results, name))},
     )
 
@@ -53,7 +44,6 @@ def as_text(comparison: Comparison) -> str:
     """Tables for the terminal, of what there is."""
     parts = [table.as_text(comparison.families)]
     parts += [removal.as_text(comparison.taken_away)] if comparison.taken_away else []
-    parts += [handover.as_text(comparison.handed_over)] if comparison.handed_over else []
     for name, lost in comparison.importance.items():
         ranked = ", ".join(f"{what} {points:.1f}" for what, points in lost.items())
         parts.append(f"{name}: points of w20 lost when attempts exchange\n{ranked}")

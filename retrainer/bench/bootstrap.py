@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from leap.predictor.features.batch import HardwareTable
+from leap.predictor.features.batch import Floats, HardwareTable, Rows
 from leap.predictor.features.history import SECONDS_PER_DAY
 from leap.predictor.models.accuracy import accuracy
 from leap.predictor.models.structured.estimator import StructuredRecipe
@@ -16,7 +16,7 @@ from leap.predictor.models.structured.gp_prior_estimator import StructuredPrior
 from leap.predictor.models.structured.model import EXTRAS, Structured
 from leap.retrainer.bootstrap import candidates
 from leap.retrainer.dataset.feature_table import normalise
-from leap.retrainer.evaluation.backtest import rows_of_table
+from leap.retrainer.dataset.training_set import attempts_of
 from leap.schemas.events import THROUGHPUT
 from leap.streams.simulator.day_batch import DayBatch
 from leap.streams.simulator.events import attempt_columns, joined
@@ -64,8 +64,8 @@ class _Hidden:
         day = fleet.day(DAYS)
         asked = pd.DataFrame(attempt_columns(day)).assign(hardware_type=hardware, measured_throughput=np.nan)
         asked["measured_throughput"] = asked["attempt_id"].map(self._true(fleet, day))
-        self._asked, self._asked_y = rows_of_table(normalise(asked))
-        self._recipe = StructuredRecipe(self._table, EXTRAS).fit(*rows_of_table(self._past))
+        self._asked, self._asked_y = self._rows(normalise(asked))
+        self._recipe = StructuredRecipe(self._table, EXTRAS).fit(*self._rows(self._past))
 
     def scores(self, counts: Sequence[int]) -> dict[tuple[int, str], tuple[float, float]]:
         """Number of jobs and how they were chosen to w20 and MdAPE."""
@@ -90,7 +90,7 @@ class _Hidden:
             measured_throughput=[self._truth[name] for name in runs["attempt_id"]],
         )  # fmt: skip
         known = [self._past, ran[self._past.columns]] if chosen else [self._past]
-        (rows, y), recipe = rows_of_table(normalise(pd.concat(known, ignore_index=True))), self._recipe
+        (rows, y), recipe = self._rows(normalise(pd.concat(known, ignore_index=True))), self._recipe
         prior = StructuredPrior(self._table, EXTRAS, variances=recipe.variances_, steps=0).fit(rows, y)
         process = posterior(rows, y - prior.predict(rows), recipe.family_variances_)
         model = Structured(prior.prior_, process, ExactHistory.of(rows, y), recipe.gate_)
@@ -98,6 +98,10 @@ class _Hidden:
         scores = accuracy(np.exp(predicted), np.exp(self._asked_y))
         assert scores is not None
         return scores.w20, scores.mdape
+
+    def _rows(self, table: pd.DataFrame) -> tuple[Rows, Floats]:
+        attempts = attempts_of(table, self._table)
+        return attempts.rows, attempts.y
 
     def _true(self, fleet: Fleet, batch: DayBatch) -> dict[str, float]:
         """Attempt id to noise-free samples/s on the new type, of the attempts that may use it."""

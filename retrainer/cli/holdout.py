@@ -46,7 +46,7 @@ def holdout(
     from leap.retrainer.evaluation.groups import HOLDS
     from leap.retrainer.evaluation.holdout import hold_out
     from leap.retrainer.evaluation.rules import rules_of
-    from leap.retrainer.night.published import Published
+    from leap.retrainer.night.recipes import Published
 
     holds = list(dict.fromkeys(hold or ["pair"]))
     if unknown := [name for name in holds if name not in HOLDS]:

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from leap.streams.runtime.settings import Settings
 
 Mapping = Annotated[str | None, typer.Option(help="Mapping file (YAML) of the table, or one that comes with Leap.")]
-Recipes = Annotated[list[str] | None, typer.Option("--recipe", help="Recipe to score; repeat for several, or all.")]
+Recipes = Annotated[
+    list[str] | None, typer.Option("--recipe", help="Recipe to score, or all; repeat for several. chain: rules alone.")
+]
 Jobs = Annotated[int, typer.Option(min=1, help="Parallel runs, each with all attempts in memory.")]
+CHAIN = "chain"
 #: Causes of bad rows that are told one by one.
 SHOWN = 5
 
@@ -55,26 +58,22 @@ def of_partitions(settings: "Settings", catalog: Catalog) -> "TrainingSet":
 
 
 def known(recipes: list[str] | None) -> list[str]:
-    """The recipes of `--recipe`, the structured one by default."""
+    """The recipes of `--recipe`, the structured one by default; none for the chain, which stands beside every other."""
     from leap.retrainer.night.recipes import RECIPES
 
     names = list(dict.fromkeys(recipes or ["structured"]))
     if names == ["all"]:
         return list(RECIPES)
-    if unknown := [name for name in names if name not in RECIPES]:
-        raise fail(f"--recipe {', '.join(unknown)}: no such recipe; give all, or some of {', '.join(RECIPES)}")
-    return names
+    if unknown := [name for name in names if name not in (*RECIPES, CHAIN)]:
+        raise fail(f"--recipe {', '.join(unknown)}: give all, or some of {', '.join(RECIPES)}; {CHAIN} for rules alone")
+    return [name for name in names if name != CHAIN]
 
 
 def _attempts(rows: "pd.DataFrame", catalog: Catalog) -> "TrainingSet":
     from leap.predictor.features.batch import HardwareTable
-    from leap.retrainer.dataset.feature_table import log_target
-    from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
-    from leap.retrainer.dataset.training_set import build_training_set
-    from leap.schemas.events import THROUGHPUT
+    from leap.retrainer.dataset.training_set import attempts_of
 
-    hardware = HardwareTable(catalog.with_siblings(rows["hardware_type"].dropna().unique()))
-    return build_training_set(rows, hardware, PointInTimeStatistics(rows, log_target(rows, THROUGHPUT)), THROUGHPUT)
+    return attempts_of(rows, HardwareTable(catalog.with_siblings(rows["hardware_type"].dropna().unique())))
 
 
 def _tell(file: Path, table: "Table", usable: int) -> None:
@@ -83,7 +82,7 @@ def _tell(file: Path, table: "Table", usable: int) -> None:
 
     statuses = Counter(completed.status for _, _, completed in table.jobs)
     succeeded = statuses.pop(SUCCEEDED, 0)
-    parts = [f"{usable:,} of {table.rows:,} rows are scored", f"{table.left_out:,} excluded by the mapping"]
+    parts = [f"{usable:,} of {table.rows:,} rows can be learned from", f"{table.left_out:,} excluded by the mapping"]
     parts += [f"{count:,} {status}" for status, count in statuses.most_common()]
     parts += [f"{succeeded - usable:,} repeated or without a positive throughput"] if succeeded > usable else []
     print(f"{file}: {'; '.join(parts)}; {len(table.bad):,} bad", file=sys.stderr)

@@ -16,6 +16,7 @@ from leap.predictor.history.definitions import Definitions
 from leap.predictor.models.structured.model import rows_of
 from leap.retrainer.dataset.feature_table import jobs, log_target
 from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
+from leap.schemas.events import THROUGHPUT
 
 #: Features whose trained range is kept, to say when a job lies outside it.
 RANGED: tuple[str, ...] = configuration.FEATURES + ratios.FEATURES + architecture.TOTALS
@@ -83,6 +84,11 @@ def build_training_set(
     position = np.arange(len(rows))
     pairs = CandidateRows(jobs(rows), table, position, rows["hardware_type"].to_numpy(dtype=object), history)
     return TrainingSet(rows, pairs, log_target(rows, target))
+
+
+def attempts_of(rows: pd.DataFrame, table: HardwareTable, target: str = THROUGHPUT) -> TrainingSet:
+    """As `build_training_set`, with the history that the rows themselves are."""
+    return build_training_set(rows, table, PointInTimeStatistics(rows, log_target(rows, target)), target)
 
 
 def vocabulary_of(attempts: TrainingSet) -> TargetEncoder:

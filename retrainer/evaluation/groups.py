@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 #: Folds where there are more groups than that; of fewer, each is a fold.
 FOLDS = 10
 #: Columns that `removed` looks for a pattern in.
-NAMED = ("model_type", "hardware_type", "family")
+NAMED = ("model_type", "hardware_type")
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def prefix_of(model_type: str) -> str:
 
 
 def removed(rows: pd.DataFrame, without: str) -> Mask:
-    """(n,) attempts that ``column=pattern`` names.
+    """(n,) attempts that ``column=pattern`` names; none if it is empty.
 
     Raises
     ------
@@ -125,6 +125,8 @@ def removed(rows: pd.DataFrame, without: str) -> Mask:
     >>> removed(pd.DataFrame({"model_type": ["dlrm-s", "t5"]}), "model_type=dlrm-*").tolist()
     [True, False]
     """
+    if not without:
+        return np.zeros(len(rows), dtype=bool)
     column, _, pattern = without.partition("=")
     if column not in NAMED or not pattern:
         raise ValueError(f"cannot take away {without!r}: name {', '.join(f'{name}=PATTERN' for name in NAMED)}")

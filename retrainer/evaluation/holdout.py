@@ -10,7 +10,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from leap.predictor.features.batch import Floats, Indices
-from leap.predictor.models.accuracy import within
+from leap.predictor.models.accuracy import accuracy
 from leap.predictor.models.conformal import Interval
 from leap.predictor.routing.provenance import basis
 from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
@@ -39,7 +39,7 @@ class Scores(msgspec.Struct, frozen=True, omit_defaults=True):
     w20, w10
         Percent of them within 20 and 10%.
     mdape
-        Median of |predicted / measured - 1| in percent; none where less than half were answered.
+        Median of |predicted / measured - 1| in percent, 100 where there is no answer.
     covered
         Percent of them inside the 80% interval, of a recipe that states one.
     contexts
@@ -156,15 +156,14 @@ def _fold(
 
 def _scores(y: Floats, said: _Said) -> Scores:
     row, mean = np.concatenate(said.row), np.concatenate(said.mean)
-    predicted, measured = np.exp(mean), np.exp(y[row])
-    off = np.nan_to_num(np.abs(predicted / measured - 1.0), nan=np.inf)
-    ranked = _ranked(len(row), said.rankings)
+    scores = accuracy(np.exp(np.nan_to_num(mean, nan=-np.inf)), np.exp(y[row]))
+    assert scores is not None
     return msgspec.structs.replace(
-        ranked,
+        _ranked(len(row), said.rankings),
         answered=_percent(~np.isnan(mean)),
-        w20=_percent(within(predicted, measured, 20)),
-        w10=_percent(within(predicted, measured, 10)),
-        mdape=round(100.0 * float(np.median(off)), 1) if np.isfinite(np.median(off)) else None,
+        w20=scores.w20,
+        w10=scores.w10,
+        mdape=scores.mdape,
         covered=_percent(np.concatenate(said.covered)) if said.covered else None,
         seconds=round(said.seconds, 1),
     )

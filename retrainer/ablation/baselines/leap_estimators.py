@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -16,11 +15,10 @@ from leap.predictor.features.target_encoding import TargetEncoder
 from leap.predictor.models.boosted import BoostedTrees
 from leap.predictor.models.cascade import BinnedCascade
 from leap.predictor.models.serving import Prediction, TreesModel
-from leap.predictor.models.serving import load as load_model
 from leap.retrainer.dataset.training_set import TrainingSet, imputed_of, vocabulary_of
+from leap.retrainer.evaluation import rules
 from leap.retrainer.evaluation.lookup_table import LookupTable
 from leap.retrainer.evaluation.median_chain import ChainOfMedians
-from leap.retrainer.night.recipes import RECIPES
 from leap.retrainer.night.tree_arrays import serving_form
 from leap.schemas.hardware import SPECIFICATIONS
 
@@ -108,31 +106,6 @@ class Tuned(OnMatrix):
         self.learner.save(folder)
 
 
-class Published:
-    """A recipe of the night, judged as it serves: written, and read back."""
-
-    def __init__(self, recipe: str) -> None:
-        self._recipe = RECIPES[recipe](1)
-
-    def fit(self, training: TrainingSet) -> "Published":
-        """See `Estimator`."""
-        self._vocabulary, self._imputed = vocabulary_of(training), imputed_of(training)
-        features = training.matrix(self._vocabulary, self._imputed)
-        self._recipe.fit(training, features)
-        with TemporaryDirectory() as folder:  # what is mapped from there stays, when its name is gone
-            self.save(Path(folder))
-            self._model = load_model(Path(folder), features.shape[1])
-        return self
-
-    def predict(self, attempts: TrainingSet) -> Prediction:
-        """See `Estimator`."""
-        return self._model.predict(attempts.pairs, attempts.matrix(self._vocabulary, self._imputed))
-
-    def save(self, folder: Path) -> None:
-        """See `Estimator`."""
-        self._recipe.save(folder)
-
-
 class Lookup:
     """The lookup table; it has no answer for most jobs."""
 
@@ -150,18 +123,17 @@ class Lookup:
         self._table.medians.to_frame().to_parquet(folder / "lookup.parquet")
 
 
-class Chain:
-    """The chain of medians, from the most specific key to the most general."""
+class Chain(rules.Chain):
+    """The chain of medians; a model type that never ran is taken to reach one sample/s."""
 
-    def fit(self, training: TrainingSet) -> "Chain":
+    def fit(self, training: TrainingSet) -> None:
         """See `Estimator`."""
+        super().fit(training)
         self._past = {**training.rows, "y": training.y}
-        self._chain = ChainOfMedians().fit(training.rows, training.y)
-        return self
 
     def predict(self, attempts: TrainingSet) -> Prediction:
         """See `Estimator`."""
-        return Prediction(self._chain.predict(attempts.rows))
+        return Prediction(np.nan_to_num(super().predict(attempts).mean))
 
     def save(self, folder: Path) -> None:
         """See `Estimator`."""

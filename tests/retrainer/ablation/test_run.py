@@ -28,8 +28,6 @@ from leap.retrainer.ablation.problem import INPUTS, FleetSource, Problem, TableS
 from leap.retrainer.ablation.results_table import as_figure, as_text, lines
 from leap.retrainer.ablation.run import RESULTS, Run, measure, measure_all, read
 from leap.retrainer.ablation.summary import Comparison
-from leap.retrainer.ablation.unseen_graphs import handovers
-from leap.retrainer.dataset.feature_table import ARCHITECTURE
 from leap.retrainer.dataset.training_set import TrainingSet
 
 SOURCE = FleetSource(days=5, per_day=150)
@@ -42,7 +40,7 @@ def problem() -> Problem:
 
 def test_learned_from_is_what_had_finished_before_the_held_out_day(problem: Problem) -> None:
     ((training, held_out),) = problem.folds()
-    start = problem.starts[0] * SECONDS_PER_DAY
+    start = held_out.submitted_day.min() * SECONDS_PER_DAY
     assert len(training) > 400 and len(held_out) > 80
     assert training.table["finished_at"].max() < start <= held_out.table["submitted_at"].min()
     count, last_day = held_out.pairs.history["family"][:, [0, 4]].T
@@ -219,7 +217,7 @@ def test_a_table_is_fitted_anew_every_few_days(tmp_path: Path) -> None:
     source = TableSource(str(tmp_path / "jobs.csv"), "mlperf", every=20, warm_up=5)
     problem = source.problem(0)
     first = problem.data.submitted_day[0]
-    assert [start - first for start in problem.starts] == [10, 40, 60]
+    assert [data.submitted_day.min() - first for _, data in problem.folds()] == [10, 40, 60]
     assert [(len(past), len(asked)) for past, asked in problem.folds()] == [(2, 2), (4, 2), (6, 2)]
     (result,) = measure(Run(source, "lookup"), tmp_path)
     throughput = jobs["throughput"].to_numpy()
@@ -244,17 +242,28 @@ def test_losses_are_those_of_the_attempts_that_were_taken_away(problem: Problem,
     assert (loss.attempts, loss.w20_with, loss.w20_without, loss.coverage) == expected
     assert loss.low < loss.w20_with < loss.high
 
-    learned = problem.data.table[(problem.data.table["model_type"] != kind).to_numpy()]
-    learned = learned[learned["finished_at"] < problem.starts[0] * SECONDS_PER_DAY]
-    old = set(map(tuple, learned[list(ARCHITECTURE)].fillna(-1).to_numpy().tolist()))
-    asked = held_out.table[list(ARCHITECTURE)].fillna(-1).to_numpy().tolist()
-    new = np.array([tuple(summary) not in old and max(summary) > -1 for summary in asked])
-    assert new[of_kind].any()
-    found = next(one for one in handovers(results, tmp_path, "chain") if one.without)
-    by_other = within(np.exp(results[3].predicted(tmp_path)["mean"]), np.exp(held_out.y), 20)[new]
-    assert (found.other, found.attempts) == ("step-1", new.sum())
-    assert found.w20_new == 0.0 and found.w20_new_by_other == pytest.approx(100 * by_other.mean(), abs=0.05)
-    assert found.gain == pytest.approx(100 * by_other.sum() / len(new), abs=0.005)
+
+def test_groups_of_a_table_are_held_out(tmp_path: Path) -> None:
+    """Every attempt once, in the order of submission, from a fit and a history without its model type."""
+    (tmp_path / "map.yaml").write_text(
+        "attempt_id: n\njob_name: model\nmodel_type: model\nhardware_type: {constant: T4}\nsubmitted_at: n\n"
+        "time_format: seconds\nrun_seconds: 1\nmeasurements: {throughput: n}\n"
+        "config: {num_trainers: 1, accelerators_per_trainer: 1, batch_size: 1}\n"
+    )
+    (tmp_path / "jobs.csv").write_text("n,model\n" + "".join(f"{n},m{n % 3}\n" for n in range(1, 13)))
+    run = Run(TableSource(str(tmp_path / "jobs.csv"), str(tmp_path / "map.yaml"), hold="model"), "chain")
+    problem = run.source.problem(0)
+    for training, asked in problem.folds():
+        assert (len(training), len(asked), set(training.table["model_type"]) & set(asked.table["model_type"])) == (
+            8,
+            4,
+            set(),
+        )
+        assert np.isnan(asked.pairs.history["model_type"]).all()
+    (result,) = measure(run, tmp_path)
+    np.testing.assert_array_equal(result.predicted(tmp_path)["mean"], np.zeros(12))
+    np.testing.assert_allclose(np.exp(result.truth(tmp_path).y), np.arange(1.0, 13.0))
+    assert list(result.splits) == ["all"]
 
 
 def test_the_command(tmp_path: Path) -> None:
