@@ -25,7 +25,6 @@ from leap.retrainer.night.pipeline import Night
 from leap.retrainer.night.plan import Plan, Report
 from leap.schemas.codec import decode
 from leap.schemas.events import (
-    SUCCEEDED,
     THROUGHPUT,
     Event,
     JobAllocated,
@@ -166,7 +165,7 @@ class Demo:
         submitted = {event.attempt_id for event in events if isinstance(event, JobSubmitted)}
         completed = {event.attempt_id: event for event in events if isinstance(event, JobCompleted)}
         joined = submitted & completed.keys()
-        counted = sum(_counts(event) for event in completed.values())
+        counted = sum(event.measured() is not None for event in completed.values())
         store = HistoryStore(connect(settings.redis_url), settings.redis_prefix)
 
         def done() -> bool:
@@ -216,7 +215,7 @@ class Demo:
         self, settings: Settings, today: list[Event], lists: dict[str, PreferenceList], events: int
     ) -> Outcome:
         submitted = {event.attempt_id: event for event in today if isinstance(event, JobSubmitted)}
-        completed = {event.attempt_id: event for event in today if isinstance(event, JobCompleted) and _counts(event)}
+        completed = {event.attempt_id: event for event in today if isinstance(event, JobCompleted) and event.measured()}
         rows = frame(
             JobAttempt(attempt_id=name, family="", submitted=submitted[name], completed=completed[name])
             for name in sorted(submitted.keys() & completed.keys())
@@ -254,10 +253,6 @@ class Demo:
 def _arrivals(fleet: Fleet) -> Iterator[Arrival]:
     for day in range(fleet.config.days):
         yield from arrivals(fleet.day(day))
-
-
-def _counts(event: JobCompleted) -> bool:
-    return event.status == SUCCEEDED and event.measurements.get(THROUGHPUT, 0.0) > 0.0
 
 
 def _read(settings: Settings, topic: str) -> Iterator[Message]:

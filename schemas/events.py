@@ -154,6 +154,14 @@ class JobCompleted(Event, frozen=True, kw_only=True, omit_defaults=True):
         if self.finished_at < self.started_at:
             raise ValueError("finished_at is before started_at")
 
+    def measured(self, target: str = THROUGHPUT) -> float | None:
+        """What is learned of the attempt: the measured target if it succeeded and that is above 0.
+
+        Statistics, nights, `learn`, `backtest`, `holdout` and the monitor count an attempt by this alone.
+        """
+        value = self.measurements.get(target, 0.0)
+        return value if self.status == SUCCEEDED and value > 0.0 else None
+
 
 class PreferenceList(Event, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to a submission: a preference, never a constraint. Key: attempt_id.

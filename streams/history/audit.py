@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from leap.predictor.history.welford import Statistics, of
 from leap.schemas.codec import MAX_DECODED_BYTES, Rejected, decode
-from leap.schemas.events import SUCCEEDED, JobAttempt
+from leap.schemas.events import JobAttempt
 from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import ATTEMPTS, COMPLETED
 from leap.streams.history.store import Bucket, HistoryStore
@@ -106,8 +106,8 @@ def attempts(settings: Settings, target: str) -> Iterator[Row]:
             completed = decode(message.value, JobAttempt, MAX_DECODED_BYTES).completed
         except Rejected:
             continue
-        measured = completed.measurements.get(target, 0.0)
-        if completed.status != SUCCEEDED or measured <= 0.0 or completed.attempt_id in seen:
+        measured = completed.measured(target)
+        if measured is None or completed.attempt_id in seen:
             continue
         seen.add(completed.attempt_id)
         for key in keys(completed, catalog):

@@ -9,7 +9,7 @@ from threading import Thread
 
 from leap.predictor.features.job_family import family_of
 from leap.schemas.codec import Rejected, decode
-from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted
+from leap.schemas.events import THROUGHPUT, JobCompleted
 from leap.schemas.hardware import Catalog, load_catalog
 from leap.schemas.topics import COMPLETED
 from leap.streams.consumer.batch_loop import BatchLoop
@@ -55,22 +55,21 @@ def observe(
 ) -> list[Observation]:
     """Observations of a successful attempt; measurements that are not positive are ignored."""
     observations: list[Observation] = []
-    if completed.status == SUCCEEDED:
-        for target in targets:
-            measured = completed.measurements.get(target, 0.0)
-            if measured > 0.0:
-                value, event_time = math.log(measured), completed.finished_at.timestamp()
-                observations.append(
-                    Observation(
-                        source(message),
-                        message.offset,
-                        completed.attempt_id,
-                        target,
-                        value,
-                        event_time,
-                        keys(completed, catalog),
-                    )
+    for target in targets:
+        measured = completed.measured(target)
+        if measured is not None:
+            value, event_time = math.log(measured), completed.finished_at.timestamp()
+            observations.append(
+                Observation(
+                    source(message),
+                    message.offset,
+                    completed.attempt_id,
+                    target,
+                    value,
+                    event_time,
+                    keys(completed, catalog),
                 )
+            )
     return observations
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from leap.schemas.codec import Rejected, decode
-from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted, JobSubmitted
+from leap.schemas.events import JobCompleted, JobSubmitted
 from leap.schemas.hardware import Catalog
 from leap.schemas.resolution import resolved
 from leap.schemas.topics import COMPLETED, SUBMITTED
@@ -107,11 +107,10 @@ def ended(settings: Settings, start: datetime, catalog: Catalog) -> dict[str, En
 
 
 def _ended(event: JobCompleted) -> Ended:
-    measured = event.measurements.get(THROUGHPUT, 0.0) if event.status == SUCCEEDED else 0.0
-    hours = event.accelerator_hours
+    measured, hours = event.measured(), event.accelerator_hours
     return Ended(
         hardware_type=event.hardware_type,
         finished_at=event.finished_at,
-        measured=measured if measured > 0 else float("nan"),
+        measured=float("nan") if measured is None else measured,
         accelerator_hours=float("nan") if hours is None else hours,
     )

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobAllocated, JobCompleted, PreferenceList
+from leap.schemas.events import JobAllocated, JobCompleted, PreferenceList
 from leap.streams.joining.attempt import in_time
 from leap.streams.monitor.skew import Served, served
 
@@ -98,8 +98,8 @@ def merge(attempt: Attempt, event: Part, event_time: float) -> None:
         case JobAllocated() if event_time > attempt.allocated_at:
             attempt.allocated_at, attempt.allocated = event_time, event.hardware_type
         case JobCompleted() if event_time > attempt.finished_at:
-            good = event.status == SUCCEEDED
+            measured = event.measured()
             attempt.started_at, attempt.finished_at = event.started_at.timestamp(), event_time
             attempt.ran_on = event.hardware_type
-            attempt.measured = event.measurements.get(THROUGHPUT, math.nan) if good else math.nan
+            attempt.measured = math.nan if measured is None else measured
             attempt.hours = event.accelerator_hours or 0.0

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from leap.predictor.features.job_family import family_of
-from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted, PreferenceList
+from leap.schemas.events import JobCompleted, PreferenceList
 
 #: A day between training runs, plus half a day for a late one.
 SETTLED_S = 1.5 * 86_400.0
@@ -39,8 +39,8 @@ class Finished:
 
     def add(self, completed: JobCompleted, finished_at: float) -> None:
         """Add a completion; the later of duplicates wins."""
-        measured = completed.measurements.get(THROUGHPUT, 0.0) if completed.status == SUCCEEDED else 0.0
-        if measured > 0:
+        measured = completed.measured()
+        if measured is not None:
             attempts = self._families.setdefault(family_of(completed), {})
             known = attempts.get(completed.attempt_id)
             if known is None or known[0] <= finished_at:
