@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from leap.predictor.cli.errors import fail
-from leap.predictor.cli.options import Json
+from leap.predictor.cli.options import Json, OwnCatalog
 
 if TYPE_CHECKING:
     from leap.retrainer.ablation.problem import Source
@@ -42,6 +42,7 @@ def ablate(
     folder: Annotated[Path, typer.Option(help="Results; a run that stopped goes on from there.")] = Path(
         ".leap/ablation"
     ),
+    own: OwnCatalog = "",
     as_json: Json = False,
 ) -> None:
     """Compare families of models, each fitted in a process of its own, one after the other.
@@ -55,13 +56,16 @@ def ablate(
     from leap.retrainer.ablation.results_table import as_figure
     from leap.retrainer.ablation.run import RESULTS, measure_all
     from leap.retrainer.ablation.summary import as_text, compare
+    from leap.retrainer.evaluation.groups import HOLDS
 
     if listed:
         _list()
         return
     if (source == FLEET) == bool(mapping):
         raise fail("a table needs --mapping, and the fleet takes none")
-    of = TableSource(source, mapping, every, warm_up, rows, hold) if mapping else FleetSource(days, per_day, rows)
+    if hold and (hold not in HOLDS or not mapping):
+        raise fail(f"--hold {hold}: of a table, one of {', '.join(HOLDS)}")
+    of = TableSource(source, mapping, every, warm_up, rows, hold, own) if mapping else FleetSource(days, per_day, rows)
     given = dict(option.partition("=")[::2] for option in options or [])
     runs = _runs(of, _named(families), given, ("", *(without or ())), seeds, importance)
     for variable in ONE_THREAD:

@@ -125,10 +125,11 @@ class TableSource(msgspec.Struct, frozen=True, tag="table"):
     warm_up: int = 45
     rows: int = 0
     hold: str = ""
+    catalog: str = ""
 
     def problem(self, seed: int, without: str = "") -> Problem:
         """The problem; seeds differ in the fits alone."""
-        catalog = load_catalog()
+        catalog = load_catalog(self.catalog)
         jobs = read_table(Path(self.file), load_mapping(self.mapping), catalog).jobs
         rows = frame(map(attempt_of, jobs))
         if self.hold:
@@ -199,5 +200,6 @@ def attempts_without(rows: pd.DataFrame, catalog: Catalog, without: str) -> tupl
     if without == "history":
         past = past.iloc[:0]
     statistics = PointInTimeStatistics(past, log_target(past, THROUGHPUT))
-    attempts = build_training_set(rows, HardwareTable(catalog), statistics, THROUGHPUT)
+    hardware = HardwareTable(catalog.with_siblings(rows["hardware_type"].unique()))
+    attempts = build_training_set(rows, hardware, statistics, THROUGHPUT)
     return attempts, ~removed(attempts.table, pattern)

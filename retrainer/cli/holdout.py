@@ -43,7 +43,7 @@ def holdout(
       leap holdout jobs.csv --mapping jobs.yaml --hold model --hold scale --recipe all
     """
     from leap.retrainer.evaluation.contexts import SAME
-    from leap.retrainer.evaluation.groups import HOLDS
+    from leap.retrainer.evaluation.groups import HOLDS, folds
     from leap.retrainer.evaluation.holdout import hold_out
     from leap.retrainer.evaluation.rules import rules_of
     from leap.retrainer.night.recipes import Published
@@ -58,11 +58,12 @@ def holdout(
     found: dict[str, dict[str, Scores]] = {}
     for name in holds:
         estimators: dict[str, Callable[[], Estimator]] = {**recipes, **rules_of(attempts, name)}
-        with typer.progressbar(length=10, label=f"--hold {name}", file=sys.stderr) as bar:
-            try:
-                found[name] = hold_out(attempts, name, estimators, same or SAME, jobs, bar.update)
-            except ValueError as error:
-                raise fail(f"{file}: {error}") from None
+        try:
+            split = list(folds(attempts.rows, name))
+        except ValueError as error:
+            raise fail(f"{file}: {error}") from None
+        with typer.progressbar(length=len(split), label=f"--hold {name}", file=sys.stderr) as bar:
+            found[name] = hold_out(attempts, split, estimators, same or SAME, jobs, bar.update)
     print(msgspec.json.encode(found).decode() if as_json else "\n\n".join(map(as_text, found, found.values())))
 
 

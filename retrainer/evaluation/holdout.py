@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from time import perf_counter
+from time import process_time
 from typing import Protocol
 
 import msgspec
@@ -16,7 +16,7 @@ from leap.predictor.routing.provenance import basis
 from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
 from leap.retrainer.dataset.training_set import TrainingSet, build_training_set
 from leap.retrainer.evaluation.contexts import SAME, Contexts, Rankings, mean_ranking
-from leap.retrainer.evaluation.groups import Fold, Mask, folds
+from leap.retrainer.evaluation.groups import Fold, Mask
 from leap.retrainer.evaluation.rules import Estimator, specification_orders
 from leap.schemas.events import THROUGHPUT
 
@@ -47,7 +47,7 @@ class Scores(msgspec.Struct, frozen=True, omit_defaults=True):
     tau, regret
         Over these: mean of Kendall's rank correlation, and mean loss by the first choice in percent.
     seconds
-        Of the fits and predictions of all folds, wall clock.
+        CPU seconds of the fits and predictions of all folds.
     """
 
     n: int
@@ -82,7 +82,7 @@ class _Said:
 
 def hold_out(
     attempts: TrainingSet,
-    hold: str,
+    split: Sequence[Fold],
     estimators: Mapping[str, Callable[[], Estimator]],
     same: Sequence[str] = SAME,
     n_jobs: int = 1,
@@ -94,19 +94,14 @@ def hold_out(
     ----------
     attempts
         In the order of submission; its history is not used.
-    hold
-        A key of `leap.retrainer.evaluation.groups.HOLDS`.
+    split
+        What is held out of a fit: see `leap.retrainer.evaluation.groups.folds`.
     estimators
         Name to what makes one anew for each fold.
     n_jobs
         Folds fitted side by side, each with all attempts in memory.
-
-    Raises
-    ------
-    ValueError
-        If there is nothing to judge.
     """
-    contexts, split = Contexts.of(attempts.rows, attempts.y, same), list(folds(attempts.rows, hold))
+    contexts = Contexts.of(attempts.rows, attempts.y, same)
     fits = (delayed(_fold)(attempts, fold, contexts, estimators) for fold in split)
     said: dict[str, _Said] = {name: _Said() for name in estimators}
     for parts in Parallel(n_jobs, return_as="generator")(fits):
@@ -141,10 +136,10 @@ def _fold(
     kept, others = kept_and_asked(attempts, fold.held_out, mask)
     judged, found = fold.judged[asked], {}
     for name, make in estimators.items():
-        started, estimator = perf_counter(), make()
+        started, estimator = process_time(), make()
         estimator.fit(kept)
         prediction = estimator.predict(others)
-        said = _Said([asked[judged]], [prediction.mean[judged]], seconds=perf_counter() - started)
+        said = _Said([asked[judged]], [prediction.mean[judged]], seconds=process_time() - started)
         interval: Interval | None = getattr(estimator, "interval", None)
         if interval is not None:
             lower, upper = interval.bounds(prediction.mean, prediction.spread, basis(others.pairs))

@@ -280,3 +280,4 @@ def test_the_command(tmp_path: Path) -> None:
     assert (tmp_path / "ablation.svg").exists() and (tmp_path / "ablation.json").exists()
     assert "see leap ablate --list" in run(app, ["--families", "oracle"]).stderr
     assert "--mapping" in run(app, ["--source", "jobs.csv"]).stderr
+    assert "one of pair, model" in run(app, ["--hold", "colour"]).stderr

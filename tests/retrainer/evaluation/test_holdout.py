@@ -1,5 +1,6 @@
 """Groups held out: which they are, what a fit may see of them, and scores against rankings known in advance."""
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -12,12 +13,16 @@ from leap.predictor.models.serving import Prediction
 from leap.retrainer.dataset.training_set import TrainingSet
 from leap.retrainer.evaluation.groups import FOLDS, HOLDS, folds
 from leap.retrainer.evaluation.holdout import Scores, hold_out
-from leap.retrainer.evaluation.rules import rules_of
+from leap.retrainer.evaluation.rules import Estimator, rules_of
 from leap.retrainer.night.recipes import Published
 from tests.commands import invoke
 from tests.retrainer.evaluation.past_attempts import TYPES, Witness, attempts, grid
 
 STRUCTURED = {"structured": partial(Published, "structured", calibrated=True)}
+
+
+def held_out(attempts: TrainingSet, hold: str, estimators: Mapping[str, Callable[[], Estimator]]) -> dict[str, Scores]:
+    return hold_out(attempts, list(folds(attempts.rows, hold)), estimators)
 
 
 def many() -> TrainingSet:
@@ -58,7 +63,7 @@ def test_one_group_leaves_nothing_to_learn_from() -> None:
 @pytest.mark.parametrize("hold", ["pair", "model", "scale"])
 def test_a_fit_sees_neither_what_is_held_out_nor_its_history(hold: str) -> None:
     witness, rows = Witness(), many()
-    hold_out(rows, hold, {"witness": lambda: witness})
+    held_out(rows, hold, {"witness": lambda: witness})
     y = dict(zip(rows.table["attempt_id"], rows.y, strict=True))
     for fitted, asked, fold in zip(witness.fitted, witness.asked, folds(rows.rows, hold), strict=True):
         assert set(fitted.table["attempt_id"]) == set(rows.table["attempt_id"][~fold.held_out])
@@ -86,7 +91,7 @@ class Told:
 def test_scores_of_what_is_known_in_advance() -> None:
     """Half the ranking of four types is in order where the fastest is put last; its loss is that to the second."""
     told = {"told": Told, "silent": lambda: Told("B200")}
-    found = hold_out(grid(), "model", told)
+    found = held_out(grid(), "model", told)
     assert msgspec.structs.replace(found["told"], seconds=0) == Scores(
         n=80, answered=100.0, w20=100.0, w10=100.0, mdape=0.0, contexts=4, tau=1.0, regret=0.0, seconds=0
     )
@@ -94,12 +99,12 @@ def test_scores_of_what_is_known_in_advance() -> None:
     assert (silent.n, silent.answered, silent.w20, silent.tau) == (80, 75.0, 75.0, 0.0)
     assert silent.regret == pytest.approx(100 * -np.expm1(-0.8), abs=0.5)
     assert (found["peak"].tau, found["bandwidth"].regret) == (1.0, 0.0)
-    assert hold_out(grid(slow="B200"), "model", told)["peak"].tau == 0.0
+    assert held_out(grid(slow="B200"), "model", told)["peak"].tau == 0.0
 
 
 @pytest.mark.parametrize("hold", ["pair", "model"])
 def test_structured_ranks_what_was_held_out_by_what_others_reached(hold: str) -> None:
-    scores = hold_out(grid(), hold, STRUCTURED)["structured"]
+    scores = held_out(grid(), hold, STRUCTURED)["structured"]
     assert (scores.n, scores.contexts, scores.tau, scores.regret) == (80, 4, 1.0, 0.0)
     assert scores.covered is not None
 
@@ -119,12 +124,12 @@ def test_rules_say_what_their_names_say() -> None:
         **given,
     )
     assert "flops" in architecture.NAMES and set(rules_of(known)) == {"chain", "achieved_flops"}
-    found = hold_out(known, "scale", rules_of(known, "scale"))
+    found = held_out(known, "scale", rules_of(known, "scale"))
     assert {name for name, scores in found.items() if scores.w20 is not None} == set(rules_of(known, "scale"))
     assert found["amdahl"].mdape is not None and found["amdahl"].mdape < 3.0
     assert found["linear"].mdape == pytest.approx(100 * np.median([1 - 1.1 / 2, 0.1, 0.18, 1.7 / 1.3 - 1]), abs=10)
     one = known.where(scale == 1.0)
-    assert hold_out(one, "model", rules_of(one))["achieved_flops"].mdape == pytest.approx(0.0, abs=0.1)
+    assert held_out(one, "model", rules_of(one))["achieved_flops"].mdape == pytest.approx(0.0, abs=0.1)
     assert "achieved_flops" not in rules_of(grid())
 
 
