@@ -65,6 +65,8 @@ def ablate(
         raise fail("a table needs --mapping, and the fleet takes none")
     if hold and (hold not in HOLDS or not mapping):
         raise fail(f"--hold {hold}: of a table, one of {', '.join(HOLDS)}")
+    if hold and (rows or "history" in (without or ())):
+        raise fail("--hold takes neither --rows nor --without history: a fit sees all that is left, and its history")
     of = TableSource(source, mapping, every, warm_up, rows, hold, own) if mapping else FleetSource(days, per_day, rows)
     given = dict(option.partition("=")[::2] for option in options or [])
     runs = _runs(of, _named(families), given, ("", *(without or ())), seeds, importance)

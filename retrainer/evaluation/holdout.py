@@ -27,8 +27,8 @@ class Calibrated(Estimator, Protocol):
     interval: Interval | None
 
 
-class Scores(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How one recipe or rule did on the judged attempts.
+class Scores(msgspec.Struct, frozen=True):
+    """How one recipe or rule did on the judged attempts; None is what it does not say.
 
     Attributes
     ----------

@@ -281,3 +281,5 @@ def test_the_command(tmp_path: Path) -> None:
     assert "see leap ablate --list" in run(app, ["--families", "oracle"]).stderr
     assert "--mapping" in run(app, ["--source", "jobs.csv"]).stderr
     assert "one of pair, model" in run(app, ["--hold", "colour"]).stderr
+    held_out = ["--source", "jobs.csv", "--mapping", "mlperf", "--hold", "model"]
+    assert "neither --rows" in run(app, [*held_out, "--without", "history"]).stderr
