@@ -13,6 +13,7 @@ from leap.predictor.cli.options import Json, OwnCatalog
 from leap.retrainer.cli.past import Jobs, Mapping, Recipes, known, of_partitions, of_table
 from leap.schemas.hardware import load_catalog
 from leap.streams.cli.common import read_settings
+from leap.streams.cli.reading import Accept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,7 @@ def backtest(
     by: Annotated[str | None, typer.Option(help="Scores by the values of this column too.")] = None,
     jobs: Jobs = 1,
     own: OwnCatalog = "",
+    accept: Accept = False,
     as_json: Json = False,
 ) -> None:
     """Score recipes on every attempt of a table or of the partitions, each predicted from earlier days.
@@ -52,7 +54,9 @@ def backtest(
 
     recipes = {name: partial(Published, name) for name in known(recipe)}
     catalog = load_catalog(own)
-    attempts = of_partitions(read_settings(), catalog) if file is None else of_table(file, mapping, catalog)
+    attempts = (
+        of_partitions(read_settings(), catalog) if file is None else of_table(file, mapping, catalog, accept=accept)
+    )
     try:
         parts = column(attempts, by) if by else None
         fits = spans(attempts, int(every) if every.isdecimal() else column(attempts, every), warm_up)

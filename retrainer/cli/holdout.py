@@ -12,6 +12,7 @@ from leap.predictor.cli.errors import fail
 from leap.predictor.cli.options import Json, OwnCatalog
 from leap.retrainer.cli.past import Jobs, Mapping, Recipes, known, of_table
 from leap.schemas.hardware import load_catalog
+from leap.streams.cli.reading import Accept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,7 @@ def holdout(
     ] = None,
     jobs: Jobs = 1,
     own: OwnCatalog = "",
+    accept: Accept = False,
     as_json: Json = False,
 ) -> None:
     """Judge recipes on what never ran: groups of attempts are left out of a table, predicted and ranked.
@@ -52,7 +54,7 @@ def holdout(
     if unknown := [name for name in holds if name not in HOLDS]:
         raise fail(f"--hold {', '.join(unknown)}: give some of {', '.join(HOLDS)}")
     recipes = {name: partial(Published, name, calibrated=True) for name in known(recipe)}
-    attempts = of_table(file, mapping, load_catalog(own))
+    attempts = of_table(file, mapping, load_catalog(own), accept=accept)
     if strange := sorted(set(same or ()) - set(attempts.rows)):
         raise fail(f"--same {', '.join(strange)}: jobs have {', '.join(sorted(attempts.rows))}")
     found: dict[str, dict[str, Scores]] = {}

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from leap.predictor.features.job_family import family_of
-from leap.schemas.events import SUCCEEDED, THROUGHPUT
+from leap.schemas.events import THROUGHPUT
 from leap.schemas.hardware import Catalog
 from leap.streams.backfill.row_mapper import BadRow, Job
 
@@ -87,7 +87,7 @@ class Tally:
         self._hardware[_within(self._hardware, allocated.hardware_type, REST)] += 1
         model_type = _within(self._types, submitted.model_type, REST)
         self._type.append(self._types.setdefault(model_type, len(self._types)))
-        learnable = completed.status == SUCCEEDED and max(completed.measurements.values(), default=0.0) > 0
+        learnable = any(completed.measured(target) is not None for target in completed.measurements)
         self._learnable.append(learnable)
         self._throughput.append(learnable * completed.measurements.get(THROUGHPUT, 0.0) / allocated.accelerators)
         if submitted.model is None:
