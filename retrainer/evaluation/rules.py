@@ -89,7 +89,12 @@ class PerAccelerator(_Medians):
 
 
 class Linear(_Medians):
-    """Linear scaling from the nearest number of accelerators of the same model and hardware type."""
+    """Linear scaling from the nearest number of accelerators of the same model and hardware type.
+
+    Of the same batch on an accelerator where there is one.
+    """
+
+    keys = (("model_type", "hardware_type", "batch_of_one"), ("model_type", "hardware_type"))
 
     def fit(self, training: TrainingSet) -> None:
         """See `Estimator`."""
@@ -99,20 +104,22 @@ class Linear(_Medians):
     def predict(self, attempts: TrainingSet) -> Prediction:
         """See `Estimator`."""
         now, scale = _columns(attempts), np.log(attempts.rows["accelerators"])
-        past, asked = _paired(self._columns, now, ("model_type", "hardware_type"))
         answer = np.full(len(attempts), np.nan)
-        for code in np.intersect1d(past, asked):
-            of, here = np.flatnonzero(past == code), np.flatnonzero(asked == code)
-            known, number = np.unique(self._scale[of], return_inverse=True)
-            median = grouped_median(number, self._value[of], len(known))
-            answer[here] = median[np.abs(scale[here, None] - known).argmin(axis=1)]
+        for key in self.keys:
+            past, asked = _paired(self._columns, now, key)
+            asked[~np.isnan(answer)] = -1
+            for code in np.intersect1d(past, asked):
+                of, here = np.flatnonzero(past == code), np.flatnonzero(asked == code)
+                known, number = np.unique(self._scale[of], return_inverse=True)
+                median = grouped_median(number, self._value[of], len(known))
+                answer[here] = median[np.abs(scale[here, None] - known).argmin(axis=1)]
         return Prediction(answer + scale)
 
 
 class Amdahl(_Medians):
-    """Amdahl's law: n / (1 + s (n - 1)) times the rate of one accelerator; s is by model type, the rate by pair."""
+    """Amdahl's law: n / (1 + s (n - 1)) times the rate of one accelerator, s by model type, the rate by pair and batch."""
 
-    keys = (("model_type", "hardware_type"), ("model_type",))
+    keys = PerAccelerator.keys
 
     def fit(self, training: TrainingSet) -> None:
         """See `Estimator`."""
@@ -120,7 +127,7 @@ class Amdahl(_Medians):
         columns, plain = _columns(training), training.y - np.log(training.rows["accelerators"])
         for name in np.unique(columns["model_type"].astype(str)).tolist():
             of = np.flatnonzero(columns["model_type"] == name)
-            pair = group_codes(columns["hardware_type"][of])
+            pair = group_codes(columns["hardware_type"][of], columns["batch_of_one"][of])
             lost = np.log1p(SERIAL_SHARES[:, None] * (training.rows["accelerators"][of] - 1.0))
             rates = [plain[of] + row for row in lost]
             off = [np.abs(rate - grouped_median(pair, rate, pair.max() + 1)[pair]).sum() for rate in rates]
