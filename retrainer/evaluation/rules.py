@@ -117,7 +117,7 @@ class Linear(_Medians):
 
 
 class Amdahl(_Medians):
-    """Amdahl's law: n / (1 + s (n - 1)) times the rate of one accelerator, s by model type, the rate by pair and batch."""
+    """Amdahl's law: n / (1 + s (n - 1)) times one accelerator's rate; s by model type, the rate by pair and batch."""
 
     keys = PerAccelerator.keys
 
