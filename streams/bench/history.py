@@ -169,7 +169,7 @@ def _through_kafka(
         if sum(map(len, batches)) == completions:
             loop.stop()
 
-    loop = BatchLoop(settings, group, [settings.topic(COMPLETED)], handle, outputs=outputs, batch_size=BATCH_SIZE)
+    loop = BatchLoop(settings, group, [settings.topic(COMPLETED)], handle, outputs=worker, batch_size=BATCH_SIZE)
     loop.run()
     first = 1 if len(batches) > 1 else 0
     return batches, sum(map(len, batches[first:])) / (time.perf_counter() - began[first])
