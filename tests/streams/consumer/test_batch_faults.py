@@ -96,14 +96,14 @@ def message(partition: int, offset: int = 100) -> MagicMock:
     return raw
 
 
-def mocked_loop(handle: Callable[[list[Message]], None]) -> BatchLoop:
-    """A loop that has two partitions of a consumer that a test makes do."""
+def mocked_loop(handle: Callable[[list[Message]], None]) -> tuple[BatchLoop, MagicMock, MagicMock]:
+    """A loop that has two partitions, and its consumer and watcher, which a test makes do something."""
     loop = BatchLoop(Settings.from_environment({}), "w", ["t"], handle)
-    loop._consumer, loop._watcher, loop._ids = MagicMock(), MagicMock(), {"t": "id"}
-    consumer = loop._consumer
+    consumer, watcher = MagicMock(), MagicMock(ids={"t": "id"})
+    loop._consumer, loop._watcher, loop._ids = consumer, watcher, watcher.ids
     consumer.committed.side_effect = lambda asked, timeout: [TopicPartition(o.topic, o.partition, 100) for o in asked]
     loop._on_assign(consumer, [TopicPartition("t", 0), TopicPartition("t", 1)])
-    return loop
+    return loop, consumer, watcher
 
 
 def test_messages_of_a_partition_revoked_during_poll_are_dropped() -> None:
@@ -115,8 +115,7 @@ def test_messages_of_a_partition_revoked_during_poll_are_dropped() -> None:
         consumer.consume.side_effect = [[]]
         return [message(1)]
 
-    loop = mocked_loop(lambda batch: None)
-    consumer = loop._consumer
+    loop, consumer, _ = mocked_loop(lambda batch: None)
     consumer.poll.return_value, consumer.consume.side_effect = message(0), consume
     assert [(taken.partition, taken.offset) for taken in loop._take()] == [(1, 100)]
     assert loop._at_end == {("t", 1): False}
@@ -129,26 +128,25 @@ def test_on_revocation_what_is_handled_is_committed_and_nothing_else(fails: bool
             raise ConnectionError("the store is away")
 
     def poll(seconds: float) -> None:  # while the batch waits for its retry, or the loop for messages
-        loop._on_revoke(loop._consumer, [TopicPartition("t", 0), TopicPartition("t", 1)])
+        loop._on_revoke(consumer, [TopicPartition("t", 0), TopicPartition("t", 1)])
 
-    loop = mocked_loop(handle)
-    loop._consumer.poll.side_effect, loop._consumer.consume.return_value = poll, []
-    assert loop._process([Message("t", "id", 0, 100, None, b"", 0)]) is not fails
+    loop, consumer, _ = mocked_loop(handle)
+    consumer.poll.side_effect, consumer.consume.return_value = poll, []
+    loop._process([Message("t", "id", 0, 100, None, b"", 0)])
     loop._take()
-    committed = [call.kwargs["offsets"] for call in loop._consumer.commit.call_args_list]
+    committed = [call.kwargs["offsets"] for call in consumer.commit.call_args_list]
     assert [[(one.partition, one.offset) for one in each] for each in committed] == ([] if fails else [[(0, 101)]])
     assert loop._uncommitted == []
 
 
 def test_nothing_is_committed_when_an_error_ends_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing revokes; what was handled of a topic that was recreated meanwhile must not become its position."""
-    loop = mocked_loop(lambda batch: None)
-    consumer = loop._consumer
+    loop, consumer, watcher = mocked_loop(lambda batch: None)
     consumer.poll.side_effect, consumer.consume.return_value = [message(0), message(0, offset=5)], []
     consumer.close.side_effect = lambda: loop._on_revoke(consumer, [TopicPartition("t", 0), TopicPartition("t", 1)])
-    loop._watcher.ids, loop._watcher.refresh.side_effect = loop._ids, TopicError("t was recreated")
+    watcher.refresh.side_effect = TopicError("t was recreated")
     monkeypatch.setattr("leap.streams.consumer.batch_loop.Consumer", lambda config: consumer)
-    monkeypatch.setattr("leap.streams.consumer.batch_loop.PartitionWatcher", lambda *any: loop._watcher)
+    monkeypatch.setattr("leap.streams.consumer.batch_loop.PartitionWatcher", lambda *any: watcher)
     with pytest.raises(TopicError):
         loop.run()
     consumer.commit.assert_not_called()
