@@ -273,7 +273,8 @@ class Slow(BatchLoop):
         time.sleep(0.05 if Slow.written < 1000 else 600)
         super()._commit()
 
-import leap.streams.history.worker
+import leap.streams.consumer.batch_loop, leap.streams.history.worker
+leap.streams.consumer.batch_loop.COMMIT_EVERY_S = 0.0
 leap.streams.history.worker.BatchLoop = Slow
 loop = history_loop(Settings.from_environment(os.environ))
 loop._batch_size = 150
