@@ -10,15 +10,15 @@ from pathlib import Path
 import msgspec
 
 from leap.retrainer.bench.model import Trained
-from leap.retrainer.replay.replay import read_state, replay, routers
+from leap.retrainer.replay.replay import BATCH_SIZE, read_state, replay, routers
 from leap.schemas.codec import encode
 from leap.schemas.events import THROUGHPUT
 from leap.schemas.topics import SUBMITTED
 from leap.streams.bench.ranking import fresh_topics
+from leap.streams.consumer.run import tune_interpreter
 from leap.streams.kafka.clients import CheckedProducer
 from leap.streams.kafka.event_range import submitted
 from leap.streams.kafka.range_reader import read_range
-from leap.streams.ranking.worker import BATCH_SIZE
 from leap.streams.runtime.settings import Settings
 
 
@@ -50,6 +50,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 def bench(settings: Settings, trained: Trained, submissions: int) -> Figures:
     """Measure on a running broker, under topics of its own that it leaves behind."""
+    tune_interpreter()
     [version] = trained.store.versions(THROUGHPUT)
     start = min(job.submitted_at for job in trained.submissions)
     end = max(job.submitted_at for job in trained.submissions) + timedelta(seconds=1)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 #: Batches between two lines of progress.
-TELL_EVERY = 50
+TELL_EVERY = 12
 
 
 def replay(
@@ -54,7 +54,9 @@ def replay(
     from leap.retrainer.report.subject import of_replay
     from leap.retrainer.report.verdict import verdict
     from leap.schemas.hardware import load_catalog
+    from leap.streams.consumer.run import tune_interpreter
 
+    tune_interpreter()
     settings = read_settings()
     start, end = _utc(start), _utc(end)
     if start >= end:

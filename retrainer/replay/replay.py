@@ -1,7 +1,7 @@
 """Replay: what an artifact would have answered to the submissions of a time range, and how right it would have been.
 
-The lists are made by the router that serves, in batches as the ranking worker takes them. What is kept of each is
-one line of a file; with it lies where the topic has been read to, so an interrupted replay goes on from there.
+The lists are made by the router that serves. What is kept of each is one line of a file; with it lies where the topic
+has been read to, so an interrupted replay goes on from there.
 """
 
 import math
@@ -23,11 +23,12 @@ from leap.schemas.events import JobSubmitted, PreferenceList
 from leap.schemas.hardware import load_catalog
 from leap.schemas.resolution import resolved
 from leap.streams.kafka.event_range import Batch, Ended, ended, submitted
-from leap.streams.ranking.worker import BATCH_SIZE
 from leap.streams.runtime.settings import Settings
 
 LINES = "lines.jsonl"
 STATE = "state.json"
+#: Submissions ranked and written together; an interrupted replay ranks that many again.
+BATCH_SIZE = 256
 
 
 class Line(msgspec.Struct, frozen=True):

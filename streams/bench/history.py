@@ -87,7 +87,7 @@ def bench(settings: Settings, completions: int = 200_000, rounds: int = 3) -> Fi
         batches, rate = _through_kafka(settings, workers[0], completions, outputs, f"{WORKER}-{number}")
         observed = [read(batch, catalog)[0] for batch in batches]
         seconds = (
-            _seconds(workers[1].handle, batches),
+            _seconds(workers[1].handle, batches, workers[1].flush),
             _seconds(stores[2].apply, observed),
             _seconds(partial(_call_per_key, stores[3]), observed),
         )
@@ -148,10 +148,11 @@ def _hash_of(store: HistoryStore, key: Key) -> str:
     return f"{store.pointer}:{locate(key)[1]}"
 
 
-def _seconds(work: Callable[[B], object], batches: list[B]) -> float:
+def _seconds(work: Callable[[B], object], batches: list[B], finish: Callable[[], None] = lambda: None) -> float:
     began = time.perf_counter()
     for batch in batches:
         work(batch)
+    finish()
     return time.perf_counter() - began
 
 
@@ -169,7 +170,7 @@ def _through_kafka(
         if sum(map(len, batches)) == completions:
             loop.stop()
 
-    loop = BatchLoop(settings, group, [settings.topic(COMPLETED)], handle, outputs=outputs, batch_size=BATCH_SIZE)
+    loop = BatchLoop(settings, group, [settings.topic(COMPLETED)], handle, outputs=worker, batch_size=BATCH_SIZE)
     loop.run()
     first = 1 if len(batches) > 1 else 0
     return batches, sum(map(len, batches[first:])) / (time.perf_counter() - began[first])

@@ -4,13 +4,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Protocol
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as RawMessage
 
 from leap.streams.consumer.partition_watcher import PartitionWatcher
-from leap.streams.kafka.clients import CheckedProducer, close_consumer, commit_offsets, consumer_config, is_fatal
+from leap.streams.kafka.clients import close_consumer, commit_offsets, consumer_config, is_fatal
 from leap.streams.kafka.message import Message, Rewind, unreadable
 from leap.streams.runtime import metrics
 from leap.streams.runtime.liveness import Clock, Partition, Progress
@@ -21,6 +23,9 @@ log = structlog.get_logger(__name__)
 POLL_S = 0.1
 # Soft cap on bytes per batch, checked after every POLL_SIZE messages.
 BATCH_BYTES, POLL_SIZE = 16 * 2**20, 2000
+# While messages go on arriving, the next batch is handled instead of waiting for the acknowledgements and the commit
+# of the last: they are waited for this often. A killed worker has that much handled again by the next one.
+COMMIT_EVERY_S = 0.1
 CLOSE_S, ANSWER_S = 5.0, 30.0
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 
@@ -28,12 +33,19 @@ FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 Verify = Callable[[Mapping[tuple[str, str, int], int]], None]
 
 
-class BatchLoop:
-    """Consume batches; commit each once `handle` has returned and everything it produced is acknowledged.
+class Outputs(Protocol):
+    """What `handle` sends to, such as :class:`leap.streams.kafka.clients.CheckedProducer`."""
 
-    Delivery is at least once, so `handle` must be idempotent. A batch that raises is retried with backoff before
-    any other. On revocation nothing remains to be done, because processed batches are already committed; a batch
-    waiting for its retry drops the messages of revoked partitions.
+    def flush(self) -> None:
+        """Wait until everything is acknowledged, and raise if anything is not."""
+
+
+class BatchLoop:
+    """Consume batches; commit what `handle` has returned from and `outputs` have acknowledged.
+
+    Delivery is at least once, so `handle` must be idempotent. Whatever fails, all that is not committed is handled
+    again, with backoff, before anything else. On revocation what is handled is committed first; what waits for its
+    retry is dropped, and redelivered to the next owner.
 
     Parameters
     ----------
@@ -49,7 +61,7 @@ class BatchLoop:
     verify
         Called periodically with the worker's positions; raises `Rewind` if the store lacks an earlier update.
     outputs
-        Producer that `handle` uses, flushed before the commit.
+        Flushed before each commit.
     batch_size
         Maximum number of messages per batch. A batch is what has arrived; the loop does not wait for it to fill.
     progress
@@ -66,7 +78,7 @@ class BatchLoop:
         handle: Callable[[list[Message]], None],
         *,
         verify: Verify | None = None,
-        outputs: CheckedProducer | None = None,
+        outputs: Outputs | None = None,
         batch_size: int = 1000,
         progress: Progress | None = None,
         clock: Clock = time.monotonic,
@@ -84,8 +96,10 @@ class BatchLoop:
         self._ids: dict[str, str] = {}
         self._at_end: dict[Partition, bool] = {}
         self._positions: dict[Partition, int] = {}
-        self._revoked: set[Partition] = set()
         self._buffered: list[RawMessage] = []
+        self._uncommitted: list[Message] = []
+        self._failed = False
+        self._began = 0.0
         self._finished: dict[Partition, int] = {}
         metrics.expect(worker, topics)
 
@@ -121,11 +135,8 @@ class BatchLoop:
         )
         try:
             while not self.stopping:
-                batch = self._take()
-                self.progress.taken(bool(batch))
-                metrics.BATCH_BEGUN.labels(self.worker).set(time.time() if batch else 0.0)
-                batch = self._retry(self._work, batch)
-                self._retry(self._commit, batch)
+                if self._process(self._take()):
+                    continue  # more may have arrived meanwhile
                 self.progress.reached(self._finished)
                 self._finished = {}
                 if until_end and self._at_end and all(self._at_end.values()):
@@ -133,17 +144,21 @@ class BatchLoop:
                 if self._at_end and self._watcher.is_due():
                     self._watcher.refresh(self._consumer, self._at_end)
                     self._verify_store()
+            self._process([])
         finally:
+            self._uncommitted = []  # closing revokes, and nothing may be committed after an error
             if not close_consumer(self._consumer, CLOSE_S):
                 log.warning("consumer group not left: no broker", worker=self.worker)
 
     def _take(self) -> list[Message]:
-        """Poll for a message, and take it with all others that have arrived."""
-        first = self._consumer.poll(0 if self._buffered else POLL_S)
+        """Poll for a message, and take it with all others that have arrived; wait only if nothing is uncommitted."""
+        first = self._consumer.poll(0 if self._buffered or self._uncommitted else POLL_S)
         taken = [first] if first is not None else []
+        size = sum(map(len, self._buffered))
         while taken:
             self._buffered += taken  # `_forget` drops those of a partition that is revoked in the next call
-            room = 0 if sum(map(len, self._buffered)) > BATCH_BYTES else self._batch_size - len(self._buffered)
+            size += sum(map(len, taken))
+            room = 0 if size > BATCH_BYTES else self._batch_size - len(self._buffered)
             taken = self._consumer.consume(min(room, POLL_SIZE), 0)
         raw, self._buffered = self._buffered, []
         batch = []
@@ -169,51 +184,75 @@ class BatchLoop:
                 log.warning("consumer error", worker=self.worker, error=error.str())
         return batch
 
-    def _retry(self, action: Callable[[list[Message]], None], batch: list[Message]) -> list[Message]:
-        """Retry `action` until it succeeds; return the messages whose partitions are still ours."""
-        pause = FIRST_RETRY_S
-        while batch:
-            try:
-                action(batch)
-                break
-            except Rewind as rewind:
-                batch = self._rewind(rewind, batch)
-            except Exception as error:
-                if isinstance(error, KafkaException) and is_fatal(error.args[0]):
-                    raise
-                metrics.BATCH_FAILURES.labels(self.worker).inc()
-                self.progress.failing()
-                first = batch[0]
-                log.warning(
-                    "batch failed, retrying", worker=self.worker, error=repr(error), messages=len(batch),
-                    topic=first.topic, partition=first.partition, offset=first.offset, pause_s=pause,
-                )  # fmt: skip
-                batch = self._wait(batch, pause)
-                pause = min(2 * pause, LAST_RETRY_S)
-        return batch
+    def _process(self, batch: list[Message]) -> bool:
+        """Handle a batch, and commit unless more has arrived and the last commit is recent; whether it was left."""
+        if not self._uncommitted:
+            self._began = self._clock()
+        self._uncommitted += batch
+        self.progress.taken(bool(self._uncommitted))
+        metrics.BATCH_BEGUN.labels(self.worker).set(time.time() if self._uncommitted else 0.0)
+        self._retry(partial(self._work, batch))
+        if batch and self._clock() - self._began < COMMIT_EVERY_S:
+            return True
+        self._retry(self._acknowledge)
+        self._retry(self._commit)
+        return False
 
     def _work(self, batch: list[Message]) -> None:
-        with metrics.BATCH_SECONDS.labels(self.worker).time():
+        """Handle a batch; after a failure all that is not committed, in order, because any of it may have failed."""
+        if self._failed:
+            batch = self._uncommitted
+        if batch:
             self._handle(batch)
-            if self._outputs is not None:
-                self._outputs.flush()
 
-    def _commit(self, batch: list[Message]) -> None:
-        positions = {(message.topic, message.partition): message.offset + 1 for message in batch}
-        if (refusal := commit_offsets(self._consumer, positions)) is not None:
+    def _acknowledge(self) -> None:
+        self._work([])
+        if self._outputs is not None:
+            self._outputs.flush()
+
+    def _commit(self) -> None:
+        positions = {(message.topic, message.partition): message.offset + 1 for message in self._uncommitted}
+        refusal = commit_offsets(self._consumer, positions)
+        committed, self._uncommitted = self._uncommitted, []
+        if refusal is not None:
             metrics.COMMITS_REFUSED.labels(self.worker).inc()
             log.info("commit rejected after a rebalance", worker=self.worker, error=refusal.str())
             return
+        metrics.BATCH_SECONDS.labels(self.worker).observe(self._clock() - self._began)
         self.progress.reached(positions)
-        for topic, count in Counter(message.topic for message in batch).items():
+        for topic, count in Counter(message.topic for message in committed).items():
             metrics.CONSUMED.labels(self.worker, topic).inc(count)
 
-    def _wait(self, batch: list[Message], seconds: float) -> list[Message]:
-        """Keep polling, paused, while a batch waits; drop revoked partitions, or everything once stopped."""
-        self._revoked = set()
+    def _retry(self, action: Callable[[], None]) -> None:
+        """Retry `action` until it succeeds, or nothing that is uncommitted is ours any more."""
+        pause = FIRST_RETRY_S
+        while self._uncommitted:
+            try:
+                action()
+                break
+            except Rewind as rewind:
+                self._failed = True
+                self._rewind(rewind)
+            except Exception as error:
+                if isinstance(error, KafkaException) and is_fatal(error.args[0]):
+                    raise
+                self._failed = True
+                metrics.BATCH_FAILURES.labels(self.worker).inc()
+                self.progress.failing()
+                first = self._uncommitted[0]
+                log.warning(
+                    "batch failed, retrying", worker=self.worker, error=repr(error), messages=len(self._uncommitted),
+                    topic=first.topic, partition=first.partition, offset=first.offset, pause_s=pause,
+                )  # fmt: skip
+                self._wait(pause)
+                pause = min(2 * pause, LAST_RETRY_S)
+        self._failed = False
+
+    def _wait(self, seconds: float) -> None:
+        """Keep polling, paused, before a retry; once stopped there is none, and what is uncommitted is redelivered."""
         self._consumer.pause(self._consumer.assignment())
         until = self._clock() + seconds
-        while self._clock() < until and not self._revoked and not self.stopping:
+        while self._clock() < until and self._uncommitted and not self.stopping:
             if self._at_end and self._watcher.is_due():
                 self._watcher.refresh(self._consumer, self._at_end)
             message = self._consumer.poll(POLL_S)
@@ -221,11 +260,10 @@ class BatchLoop:
                 self._buffered.append(message)
         self._consumer.resume(self._consumer.assignment())
         if self.stopping:
-            return []
-        return [message for message in batch if (message.topic, message.partition) not in self._revoked]
+            self._uncommitted = []
 
-    def _rewind(self, rewind: Rewind, batch: list[Message]) -> list[Message]:
-        """Seek back; return the messages of the batch from other partitions."""
+    def _rewind(self, rewind: Rewind) -> None:
+        """Seek back, and drop what was taken from these partitions."""
         metrics.REWINDS.labels(self.worker).inc()
         positions = list(rewind.positions.items())
         log.warning("store lost committed updates, rewinding", worker=self.worker, positions=positions)
@@ -235,7 +273,6 @@ class BatchLoop:
                 self._at_end[topic, partition] = False
                 self._positions[topic, partition] = position
         self._forget(rewind.positions)
-        return [message for message in batch if (message.topic, message.partition) not in rewind.positions]
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         metrics.REBALANCES.labels(self.worker).inc()
@@ -251,9 +288,14 @@ class BatchLoop:
         log.info("partitions assigned", worker=self.worker, partitions=sorted(self._at_end))
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._uncommitted and not self._failed:  # handled, and the next owner need not do it again
+            try:
+                self._acknowledge()
+                self._commit()
+            except Exception as error:
+                log.warning("batch left to the next owner", worker=self.worker, error=repr(error))
         consumer.resume(partitions)  # a partition paused when revoked would still be paused when reassigned
         revoked = {(partition.topic, partition.partition) for partition in partitions}
-        self._revoked |= revoked
         self._forget(revoked)
         for topic, number in revoked:  # exported by the new owner
             metrics.LAG.remove(self.worker, topic, str(number))
@@ -263,6 +305,7 @@ class BatchLoop:
 
     def _forget(self, partitions: Collection[Partition]) -> None:
         self._buffered = [raw for raw in self._buffered if (raw.topic(), raw.partition()) not in partitions]
+        self._uncommitted = [each for each in self._uncommitted if (each.topic, each.partition) not in partitions]
 
     def _verify_store(self) -> None:
         """Check that the store has all committed updates; on an error the next interval checks again."""
@@ -273,6 +316,6 @@ class BatchLoop:
             try:
                 self._verify(positions)
             except Rewind as rewind:
-                self._rewind(rewind, [])  # may fail too: a partition just assigned cannot be seeked yet
+                self._rewind(rewind)  # may fail too: a partition just assigned cannot be seeked yet
         except Exception as error:
             log.warning("store not verified", worker=self.worker, error=repr(error))

@@ -88,3 +88,13 @@ class DeadLetters:
             offset=message.offset, key=repr(key and key[:LOGGED_KEY]), reason=letter.reason,
             trace=trace_id(message.trace),
         )  # fmt: skip
+
+    def flush(self) -> None:
+        """Wait until they are acknowledged.
+
+        Raises
+        ------
+        DeliveryError
+            If any is not.
+        """
+        self._producer.flush()

@@ -36,7 +36,7 @@ class StuckError(LeapError, RuntimeError):
 
 
 def tune_interpreter() -> None:
-    """Set the process-wide GC threshold and thread switch interval for workers."""
+    """Set the process-wide GC threshold and thread switch interval for workers and replays."""
     gc.set_threshold(GC_THRESHOLD)
     sys.setswitchinterval(SWITCH_S)
 

@@ -3,7 +3,6 @@
 import hashlib
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import NamedTuple
 from zlib import crc32
 
@@ -15,8 +14,6 @@ from leap.streams.redis_store.offset_fence import OffsetRange, encode_ranges, pa
 #: Hashes over which the statistics of a target are spread; each is one script call, one Cluster slot, one atomic
 #: read. Changing it would orphan existing keys.
 BUCKETS = 64
-# Size of the cache of bucket and field per key: 25 MB at 1.5 kB for names of maximum length.
-LOCATE_CACHE_SIZE = 16_384
 
 _encode_json = msgspec.json.Encoder().encode
 
@@ -92,6 +89,7 @@ def group_by_bucket(observations: Iterable[Observation], spans: Spans) -> dict[s
         target: [({}, []) for _ in range(BUCKETS)] for target in spans
     }
     last_offset: dict[tuple[str, str], int] = {}
+    places: dict[Key, tuple[int, str]] = {}  # of a batch: over all families a cache costs more than it saves
     for source, offset, attempt_id, target, value, event_time, keys in observations:
         check(value, event_time)
         if offset <= last_offset.get((source, target), -1):
@@ -100,7 +98,9 @@ def group_by_bucket(observations: Iterable[Observation], spans: Spans) -> dict[s
         number = numbers[target][source]
         attempt = attempt_of(attempt_id)
         for key in keys:
-            bucket, name = locate(key)
+            if (place := places.get(key)) is None:
+                place = places[key] = locate(key)
+            bucket, name = place
             fields, updates = buckets[target][bucket]
             updates += (number, fields.setdefault(name, len(fields) + 1), offset, attempt, value, event_time)
     return {
@@ -132,7 +132,6 @@ def attempt_of(attempt_id: str) -> str:
     return b64encode(hashlib.blake2b(attempt_id.encode(), digest_size=9).digest()).decode()
 
 
-@lru_cache(LOCATE_CACHE_SIZE)
 def locate(key: Key) -> tuple[int, str]:
     """Bucket number and field name of a key."""
     return bucket_of(key.name), _encode_json(key).decode()

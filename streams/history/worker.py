@@ -3,7 +3,6 @@
 import math
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
-from functools import lru_cache
 from queue import SimpleQueue
 from threading import Thread
 
@@ -15,7 +14,7 @@ from leap.schemas.topics import COMPLETED
 from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.consumer.dead_letters import DeadLetters
 from leap.streams.history.store import HistoryStore
-from leap.streams.history.updates import Key, Observation, Spans
+from leap.streams.history.updates import Key, Observation
 from leap.streams.kafka.clients import CheckedProducer
 from leap.streams.kafka.message import Message
 from leap.streams.redis_store.client import connect
@@ -25,10 +24,9 @@ from leap.streams.runtime.settings import Settings
 
 WORKER = "history"
 TARGETS = (THROUGHPUT,)
-# The next slice of a batch is decoded while Redis applies the previous one. 5,000 completions give each of the 64
+# The next batch is taken and decoded while Redis applies the previous one. 5,000 completions give each of the 64
 # buckets about 200 updates, which amortises the cost of a script call.
-SLICE = 5000
-BATCH_SIZE = 8 * SLICE
+BATCH_SIZE = 5000
 
 
 def read(
@@ -75,13 +73,10 @@ def observe(
 
 def keys(completed: JobCompleted, catalog: Catalog) -> tuple[Key, ...]:
     """Keys of the statistics that a completion updates; the message key is not used."""
-    return _keys(family_of(completed), catalog.canonical(completed.hardware_type), completed.model_type)
-
-
-@lru_cache(16_384)
-def _keys(name: str, hardware_type: str, model_type: str | None) -> tuple[Key, ...]:
-    family_keys = (Key("family", name), Key("family_hardware", name, hardware_type))
-    return family_keys if model_type is None else (*family_keys, Key("model_type", model_type))
+    name = family_of(completed)
+    hardware_type = catalog.canonical(completed.hardware_type)
+    family_keys = Key("family", name), Key("family_hardware", name, hardware_type)
+    return family_keys if completed.model_type is None else (*family_keys, Key("model_type", completed.model_type))
 
 
 class HistoryWorker:
@@ -106,38 +101,49 @@ class HistoryWorker:
         self._dead_letters = dead_letters
         self._catalog = catalog
         self._targets = targets
-        self._slices: SimpleQueue[tuple[list[Observation], Spans, Future[None]]] = SimpleQueue()
+        self._batches: SimpleQueue[tuple[list[Message], list[Observation], Future[None]]] = SimpleQueue()
+        self._writing: Future[None] | None = None
+        self._rejected: list[tuple[Message, str]] = []
         # A daemon thread: an executor would block process exit while Redis hangs.
         Thread(target=self._write, name="history-store", daemon=True).start()
 
     def handle(self, messages: list[Message]) -> None:
-        """Apply a batch; idempotent.
+        """Begin to apply a batch, idempotently, once all before it is applied; `flush` waits for it.
 
-        Dead letters are sent after the store is updated, so that retries during an outage of Redis do not repeat them.
+        Raises
+        ------
+        Rewind
+            As `flush`, of what was to be applied before.
+        """
+        for begin in range(0, len(messages), BATCH_SIZE):  # what is handled again after a failure is longer
+            part = messages[begin : begin + BATCH_SIZE]
+            observations, rejected = read(part, self._catalog, self._targets)
+            self._await_applied()
+            self._rejected += rejected
+            self._writing = Future()
+            self._batches.put((part, observations, self._writing))
+
+    def flush(self) -> None:
+        """Wait until everything is applied, and the dead letters are acknowledged.
+
+        Those are sent after the store is updated, so that retries during an outage of Redis do not repeat them.
 
         Raises
         ------
         Rewind
             If the store has lost earlier updates.
         """
-        rejected: list[tuple[Message, str]] = []
-        writing: Future[None] | None = None
-        try:
-            for begin in range(0, len(messages), SLICE):
-                part = messages[begin : begin + SLICE]
-                observations, refused = read(part, self._catalog, self._targets)
-                rejected += refused
-                if writing is not None:
-                    writing.result()  # a failed slice must not be overtaken by the next
-                writing = Future()
-                self._slices.put((observations, dict.fromkeys(self._targets, offset_ranges(part)), writing))
-            if writing is not None:
-                writing.result()
-        except StoreDataLost as lost:
-            partitions = {source(message): (message.topic, message.partition) for message in messages}
-            raise lost.rewind(partitions) from lost
+        self._await_applied()
+        rejected, self._rejected = self._rejected, []
         for message, reason in rejected:
             self._dead_letters.add(message, reason)
+        self._dead_letters.flush()
+
+    def _await_applied(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing is not None and (error := writing.exception()) is not None:
+            self._rejected = []  # all that is not committed will be handled again
+            raise error
 
     def verify(self, positions: Mapping[tuple[str, str, int], int]) -> None:
         """Check that the store has all updates before the positions, by (topic, topic id, partition).
@@ -158,15 +164,18 @@ class HistoryWorker:
 
     def _write(self) -> None:
         while True:
-            observations, spans, written = self._slices.get()
+            messages, observations, written = self._batches.get()
             try:
-                applied = self._store.apply(observations, spans)
+                applied = self._store.apply(observations, dict.fromkeys(self._targets, offset_ranges(messages)))
+            except StoreDataLost as lost:
+                partitions = {source(message): (message.topic, message.partition) for message in messages}
+                written.set_exception(lost.rewind(partitions))
             except Exception as error:
                 written.set_exception(error)
-                continue
-            for outcome, count in applied._asdict().items():
-                metrics.HISTORY_UPDATES.labels(outcome).inc(count)
-            written.set_result(None)
+            else:
+                for outcome, count in applied._asdict().items():
+                    metrics.HISTORY_UPDATES.labels(outcome).inc(count)
+                written.set_result(None)
 
 
 def history_loop(settings: Settings) -> BatchLoop:
@@ -181,6 +190,6 @@ def history_loop(settings: Settings) -> BatchLoop:
         [settings.topic(COMPLETED)],
         worker.handle,
         verify=worker.verify,
-        outputs=outputs,
+        outputs=worker,
         batch_size=BATCH_SIZE,
     )

@@ -60,7 +60,7 @@ CONSUMED = counter(
 )
 BATCH_SECONDS = histogram(
     "leap_batch_seconds",
-    "Batch latency: processing, and acknowledgement of the events produced.",
+    "From a batch until it is committed: processing, and acknowledgement; several batches while more keep arriving.",
     "Increasing: Redis or the broker is slow; if it is the worker, add partitions and workers.",
     ["worker"],
 )

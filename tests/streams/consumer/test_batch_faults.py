@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from unittest.mock import MagicMock
 
 import pytest
@@ -12,6 +13,7 @@ from leap.schemas.topics import COMPLETED
 from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.kafka.clients import CheckedProducer
 from leap.streams.kafka.message import Message
+from leap.streams.kafka.topic_admin import TopicError
 from leap.streams.runtime import metrics
 from leap.streams.runtime.settings import Settings
 from tests.streams.consumer.test_batch_loop import send
@@ -87,14 +89,25 @@ def test_batch_size_is_capped_in_bytes(topics: Settings, monkeypatch: pytest.Mon
     assert max(map(len, batches)) <= 2
 
 
+def message(partition: int, offset: int = 100) -> MagicMock:
+    values = {"topic": "t", "partition": partition, "offset": offset, "error": None, "headers": None, "key": None}
+    raw = MagicMock(**{f"{name}.return_value": value for name, value in values.items()})
+    raw.timestamp.return_value, raw.__len__.return_value = (1, 1000), 1
+    return raw
+
+
+def mocked_loop(handle: Callable[[list[Message]], None]) -> tuple[BatchLoop, MagicMock, MagicMock]:
+    """A loop that has two partitions, and its consumer and watcher, which a test makes do something."""
+    loop = BatchLoop(Settings.from_environment({}), "w", ["t"], handle)
+    consumer, watcher = MagicMock(), MagicMock(ids={"t": "id"})
+    loop._consumer, loop._watcher, loop._ids = consumer, watcher, watcher.ids
+    consumer.committed.side_effect = lambda asked, timeout: [TopicPartition(o.topic, o.partition, 100) for o in asked]
+    loop._on_assign(consumer, [TopicPartition("t", 0), TopicPartition("t", 1)])
+    return loop, consumer, watcher
+
+
 def test_messages_of_a_partition_revoked_during_poll_are_dropped() -> None:
     """Another worker has it now: to handle it too would be once too often, and to commit it would be to go back."""
-
-    def message(partition: int) -> MagicMock:
-        values = {"topic": "t", "partition": partition, "offset": 100, "error": None, "headers": None, "key": None}
-        raw = MagicMock(**{f"{name}.return_value": value for name, value in values.items()})
-        raw.timestamp.return_value, raw.__len__.return_value = (1, 1000), 1
-        return raw
 
     def consume(most: int, seconds: float) -> list[MagicMock]:
         loop._on_revoke(consumer, [TopicPartition("t", 0), TopicPartition("t", 1)])
@@ -102,11 +115,38 @@ def test_messages_of_a_partition_revoked_during_poll_are_dropped() -> None:
         consumer.consume.side_effect = [[]]
         return [message(1)]
 
-    loop = BatchLoop(Settings.from_environment({}), "w", ["t"], lambda batch: None)
-    loop._consumer, loop._watcher, loop._ids = MagicMock(), MagicMock(), {"t": "id"}
-    consumer = loop._consumer
-    consumer.committed.side_effect = lambda asked, timeout: [TopicPartition(o.topic, o.partition, 100) for o in asked]
+    loop, consumer, _ = mocked_loop(lambda batch: None)
     consumer.poll.return_value, consumer.consume.side_effect = message(0), consume
-    loop._on_assign(consumer, [TopicPartition("t", 0), TopicPartition("t", 1)])
     assert [(taken.partition, taken.offset) for taken in loop._take()] == [(1, 100)]
     assert loop._at_end == {("t", 1): False}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_on_revocation_what_is_handled_is_committed_and_nothing_else(fails: bool) -> None:
+    def handle(batch: list[Message]) -> None:
+        if fails:
+            raise ConnectionError("the store is away")
+
+    def poll(seconds: float) -> None:  # while the batch waits for its retry, or the loop for messages
+        loop._on_revoke(consumer, [TopicPartition("t", 0), TopicPartition("t", 1)])
+
+    loop, consumer, _ = mocked_loop(handle)
+    consumer.poll.side_effect, consumer.consume.return_value = poll, []
+    loop._process([Message("t", "id", 0, 100, None, b"", 0)])
+    loop._take()
+    committed = [call.kwargs["offsets"] for call in consumer.commit.call_args_list]
+    assert [[(one.partition, one.offset) for one in each] for each in committed] == ([] if fails else [[(0, 101)]])
+    assert loop._uncommitted == []
+
+
+def test_nothing_is_committed_when_an_error_ends_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing revokes; what was handled of a topic that was recreated meanwhile must not become its position."""
+    loop, consumer, watcher = mocked_loop(lambda batch: None)
+    consumer.poll.side_effect, consumer.consume.return_value = [message(0), message(0, offset=5)], []
+    consumer.close.side_effect = lambda: loop._on_revoke(consumer, [TopicPartition("t", 0), TopicPartition("t", 1)])
+    watcher.refresh.side_effect = TopicError("t was recreated")
+    monkeypatch.setattr("leap.streams.consumer.batch_loop.Consumer", lambda config: consumer)
+    monkeypatch.setattr("leap.streams.consumer.batch_loop.PartitionWatcher", lambda *any: watcher)
+    with pytest.raises(TopicError):
+        loop.run()
+    consumer.commit.assert_not_called()

@@ -17,7 +17,7 @@ from leap.schemas.events import DeadLetter
 from leap.schemas.topics import COMPLETED, DEAD_LETTERS, load_topics
 from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.consumer.dead_letters import DeadLetters
-from leap.streams.kafka.clients import CheckedProducer, DeliveryError, consumer_config
+from leap.streams.kafka.clients import CheckedProducer, DeliveryError, commit_offsets, consumer_config
 from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.kafka.topic_admin import TopicError, ensure_topics, topic_ids
@@ -76,42 +76,62 @@ def running(loop: BatchLoop) -> Iterator[None]:
     assert not failures
 
 
-def test_offsets_are_committed_after_handling(topics: Settings) -> None:
-    send(topics, 100)
-    seen: list[int] = []
-    before: list[int] = []
+class Journal:
+    """What a loop handles, has acknowledged and commits; one of its steps fails twice.
 
-    def handle(batch: list[Message]) -> None:
-        before.append(committed(topics, "w"))
-        assert before[-1] == len(seen)
-        seen.extend(values(batch))
+    Each is by partition: the first offset that it has not reached.
+    """
 
-    BatchLoop(topics, "w", [topics.topic(COMPLETED)], handle, batch_size=30).run(until_end=True)
-    assert sorted(seen) == list(range(100))
-    assert len(before) >= 4
-    assert committed(topics, "w") == 100
+    def __init__(self, settings: Settings, broken: str) -> None:
+        self.handled: dict[int, int] = {}
+        self.acknowledged: dict[int, int] = {}
+        self.committed: dict[int, int] = {}
+        self.wrong: list[object] = []  # an assertion would be retried as any error of a batch
+        self._broken, self._calls = broken, 0
+        topic = settings.topic(COMPLETED)
+        self.loop = BatchLoop(settings, "w", [topic], self.handle, outputs=self, batch_size=20)
+
+    def _step(self, step: str) -> None:
+        self._calls += step == self._broken
+        if step == self._broken and self._calls in (2, 3):
+            if step != "commit":
+                self.handled = dict(self.committed)  # all that is not committed is to be handled again
+            raise ConnectionError(f"{step} fails")
+        if step == self._broken and self._calls == 4 and self.loop.progress.ready():
+            self.wrong.append("ready while failing")
+
+    def handle(self, batch: list[Message]) -> None:
+        self._step("handle")
+        for message in batch:
+            if message.offset != self.handled.get(message.partition, 0):
+                self.wrong.append((message.partition, message.offset, self.handled))
+            self.handled[message.partition] = message.offset + 1
+
+    def flush(self) -> None:
+        self._step("flush")
+        self.acknowledged = dict(self.handled)
+
+    def commit(self, consumer: object, positions: dict[tuple[str, int], int]) -> None:
+        self._step("commit")
+        self.committed |= {number: position for (_, number), position in positions.items()}
+        if not self.committed.items() <= self.acknowledged.items():
+            self.wrong.append(("committed", self.committed, "of", self.acknowledged))
+        commit_offsets(self.loop._consumer, positions)
 
 
-def test_failed_batch_is_retried_before_the_next(topics: Settings) -> None:
+@pytest.mark.parametrize("every_s", [0.0, 60.0], ids=["each batch", "when idle"])
+@pytest.mark.parametrize("broken", ["", "handle", "flush", "commit"])
+def test_only_what_is_acknowledged_is_committed(
+    topics: Settings, monkeypatch: pytest.MonkeyPatch, broken: str, every_s: float
+) -> None:
+    """And whatever fails, all that is not committed is handled again, in order, before anything else."""
     send(topics, 60)
-    batches: list[list[int]] = []
-    commits: list[int] = []
-    ready: list[bool] = []
-
-    def handle(batch: list[Message]) -> None:
-        batches.append(values(batch))
-        commits.append(committed(topics, "w"))
-        ready.append(loop.progress.ready())
-        if len(batches) in (2, 3):
-            raise ConnectionError("the store is away")
-
-    loop = BatchLoop(topics, "w", [topics.topic(COMPLETED)], handle, batch_size=20)
-    loop.run(until_end=True)
-    assert batches[1] == batches[2] == batches[3]
-    assert commits[1] == commits[2] == commits[3] == len(batches[0])
-    done = [batches[0], *batches[3:]]
-    assert sorted(number for batch in done for number in batch) == list(range(60))
-    assert ready[1:4] == [True, False, False] and all(ready[4:])
+    journal = Journal(topics, broken)
+    monkeypatch.setattr("leap.streams.consumer.batch_loop.COMMIT_EVERY_S", every_s)
+    monkeypatch.setattr("leap.streams.consumer.batch_loop.commit_offsets", journal.commit)
+    journal.loop.run(until_end=True)
+    assert not journal.wrong
+    assert committed(topics, "w") == sum(journal.committed.values()) == 60
 
 
 def test_dead_letters_are_flushed_before_the_commit(topics: Settings) -> None:
