@@ -57,19 +57,22 @@ def features(history: dict[str, Statistics], submitted_at: Floats, imputed: Impu
     submitted_at
         (rows,) seconds since the epoch: recency is the only value that is computed at launch.
     """
-    statistics = np.array([history[kind] for kind in KINDS], dtype=np.float64)
-    count, mean, deviation, last, last_day = statistics.transpose(2, 0, 1)
-    cold = np.isnan(count)
     values = np.empty((len(KINDS), len(PER_KIND), len(submitted_at)))
-    expected = np.full(len(submitted_at), imputed.mean)
-    for kind in _BROADEST_FIRST:  # the broader key's mean stands for a cold one
-        values[kind, 0] = np.where(cold[kind], expected, last[kind])
-        expected = values[kind, 1] = np.where(cold[kind], expected, mean[kind])
-    values[:, 2] = np.where(np.isnan(deviation), imputed.deviation, deviation)
-    values[:, 3] = np.where(cold, 0.0, count)
-    values[:, 4] = np.where(cold, IMPUTED_AGE_DAYS, np.maximum(submitted_at / SECONDS_PER_DAY - last_day, 0.0))
+    for kind, name in enumerate(KINDS):
+        values[kind, :5] = history[name].T[_FROM_STATISTICS]
+    cold = np.isnan(values[:, 3])
+    values[:, 4] = np.maximum(submitted_at / SECONDS_PER_DAY - values[:, 4], 0.0)
     values[:, 5] = cold
+    expected: Floats | float = imputed.mean
+    for kind in _BROADEST_FIRST:  # the broader key's mean stands for a cold one
+        np.copyto(values[kind, :2], expected, where=cold[kind])
+        expected = values[kind, 1]
+    np.copyto(values[:, 2], imputed.deviation, where=np.isnan(values[:, 2]))
+    np.copyto(values[:, 3], 0.0, where=cold)
+    np.copyto(values[:, 4], IMPUTED_AGE_DAYS, where=cold)
     return values.reshape(len(FEATURES), -1).T
 
 
+#: Statistics in the order of `PER_KIND`, the day of the last in place of its age.
+_FROM_STATISTICS = [STATISTICS.index(name) for name in ("last", "mean", "deviation", "count", "last_day")]
 _BROADEST_FIRST = tuple(KINDS.index(kind) for kind in ("model_type", "family", "family_hardware"))

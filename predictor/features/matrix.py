@@ -91,7 +91,8 @@ class RowFeatures:
         """(jobs, len(OF_JOB)): what depends on the job alone."""
         jobs = self.rows.jobs
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            return _to_float32(np.hstack((configuration.features(jobs), ratios.features(jobs), jobs.architecture)))
+            blocks = configuration.features(jobs), ratios.features(jobs), jobs.architecture
+            return _to_float32(np.concatenate(blocks, axis=1))
 
     @cached_property
     def history(self) -> Matrix:
@@ -117,5 +118,5 @@ def _to_float32(values: Floats) -> Matrix:
     """Beyond float32 is beyond any use: missing, and the same at launch as at night."""
     with np.errstate(over="ignore", invalid="ignore"):
         narrowed = values.astype(np.float32)
-    narrowed[~np.isfinite(narrowed)] = np.nan
+    np.copyto(narrowed, np.nan, where=~np.isfinite(narrowed))
     return narrowed

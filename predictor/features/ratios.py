@@ -29,9 +29,11 @@ def features(jobs: JobBatch) -> Floats:
     per_trainer = jobs.number("accelerators_per_trainer")
     batch = jobs.number("batch_size")
     readers = jobs.number("data_readers")
-    accumulation, *groups = (_or_one(jobs.number(name)) for name in _ONE_WHERE_NOT_STATED)
-    model_parallel = groups[0] * groups[1] * groups[2]
-    accelerators = jobs.accelerators
+    or_one = np.array([jobs.number(name) for name in _ONE_WHERE_NOT_STATED])
+    np.copyto(or_one, 1.0, where=np.isnan(or_one))
+    accumulation, tensor, pipeline, expert = or_one
+    model_parallel = tensor * pipeline * expert
+    accelerators = trainers * per_trainer
     readers_or_missing = np.where(readers > 0, readers, np.nan)
     return np.array(
         (
@@ -50,7 +52,3 @@ def features(jobs: JobBatch) -> Floats:
 
 
 _ONE_WHERE_NOT_STATED = ("gradient_accumulation", "tensor_parallel", "pipeline_parallel", "expert_parallel")
-
-
-def _or_one(column: Floats) -> Floats:
-    return np.where(np.isnan(column), 1.0, column)

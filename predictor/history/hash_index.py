@@ -1,14 +1,13 @@
 """Keys of attempts as hashes, many rows at once."""
 
 import hashlib
-from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.predictor.features.batch import NAMES, NUMBERS, JobBatch, Rows
+from leap.predictor.features.batch import NAMES, NUMBERS, Indices, JobBatch, Rows
 from leap.predictor.history.sorted_hashes import Hashes
 
 #: Columns that keys are made of.
@@ -30,18 +29,16 @@ class Keys:
     Parameters
     ----------
     columns
-        (n,) `column_hashes` of the rows.
+        `column_hashes` of the rows.
     keys
         Those that will be asked for: hashed side by side, in as many steps as the longest has columns.
     """
 
-    def __init__(self, columns: Mapping[str, Hashes], keys: tuple[KeyColumns, ...] = ()) -> None:
+    def __init__(self, columns: Hashes, keys: tuple[KeyColumns, ...] = ()) -> None:
         self._columns = columns
-        count = len(next(iter(columns.values())))
-        self._mixed: dict[KeyColumns, Hashes] = {(): np.zeros(count, dtype=np.uint64)}
-        family = columns.get("family")
-        self._named = np.zeros(count, dtype=bool) if family is None else family != _NO_NAME
-        self._all_named = bool(self._named.all())
+        self._mixed: dict[KeyColumns, Hashes] = {}
+        self._unnamed = columns[COLUMNS.index("family")] == _NO_NAME
+        self._all_named = not self._unnamed.any()
         self._mix_all(keys)
 
     @classmethod
@@ -54,29 +51,43 @@ class Keys:
         if names not in self._mixed:
             self._mix_all((names,))
         hashes = self._mixed[names]
-        return hashes if self._all_named or "family" not in names else np.where(self._named, hashes, _ZERO)
+        return hashes if self._all_named or "family" not in names else np.where(self._unnamed, _ZERO, hashes)
 
     def _mix_all(self, keys: tuple[KeyColumns, ...]) -> None:
-        for prefixes in _prefixes(keys):
-            parts = [self._mixed[names[:-1]] ^ self._columns.get(names[-1], _ZERO) for names in prefixes]
-            self._mixed.update(zip(prefixes, mix(np.array(parts)), strict=True))
+        mixed = np.zeros((1, self._columns.shape[1]), dtype=np.uint64)
+        for prefixes, begun, column in _steps(keys):
+            mixed = mix(mixed.take(begun, axis=0) ^ self._columns.take(column, axis=0))
+            self._mixed.update(zip(prefixes, mixed, strict=True))
 
 
 @cache
-def _prefixes(keys: tuple[KeyColumns, ...]) -> list[tuple[KeyColumns, ...]]:
-    """What the keys begin with, once each, by number of columns."""
-    longest = max(map(len, keys), default=0)
-    return [tuple(dict.fromkeys(key[:size] for key in keys if len(key) >= size)) for size in range(1, longest + 1)]
+def _steps(keys: tuple[KeyColumns, ...]) -> list[tuple[list[KeyColumns], Indices, Indices]]:
+    """What the keys begin with, once each, by number of columns.
+
+    With each the place among the shorter ones of what it begins with, and its last column.
+    """
+    steps: list[tuple[list[KeyColumns], Indices, Indices]] = []
+    shorter: list[KeyColumns] = [()]
+    for size in range(1, max(map(len, keys), default=0) + 1):
+        prefixes = list(dict.fromkeys(key[:size] for key in keys if len(key) >= size))
+        begun = np.array([shorter.index(prefix[:-1]) for prefix in prefixes])
+        steps.append((prefixes, begun, np.array([COLUMNS.index(prefix[-1]) for prefix in prefixes])))
+        shorter = prefixes
+    return steps
 
 
-def column_hashes(rows: Rows) -> dict[str, Hashes]:
-    """(n,) hashes of the columns that keys are made of; those that are hashes stay."""
-    return {name: _hash(np.asarray(rows[name])) for name in COLUMNS if name in rows}
+def column_hashes(rows: Rows) -> Hashes:
+    """(len(COLUMNS), n) hashes `hashes_of` the columns that keys are made of; absent ones are 0."""
+    columns = np.zeros((len(COLUMNS), len(next(iter(rows.values())))), dtype=np.uint64)
+    for position, name in enumerate(COLUMNS):
+        if name in rows:
+            columns[position] = hashes_of(np.asarray(rows[name]))
+    return columns
 
 
 def configurations(jobs: JobBatch) -> Hashes:
     """(n,) hashes of the launch configuration: jobs of equal numbers and names have one; `extra` is left out."""
-    values = np.hstack((_hash(jobs.numbers), _hash(jobs.names)))
+    values = np.concatenate((hashes_of(jobs.numbers), hashes_of(jobs.names)), axis=1)
     values ^= _FIELD_MARKS
     return mix(np.bitwise_xor.reduce(mix(values), axis=1))
 
@@ -84,7 +95,8 @@ def configurations(jobs: JobBatch) -> Hashes:
 _ZERO = np.uint64(0)
 
 
-def _hash(values: NDArray[Any]) -> Hashes:
+def hashes_of(values: NDArray[Any]) -> Hashes:
+    """Hashes of names or numbers, of their shape; those that are hashes stay."""
     if values.dtype == np.uint64:
         return values
     if values.dtype.kind in "biuf":
@@ -99,9 +111,10 @@ def _digest(name: str | None) -> int:
 
 
 _NO_NAME = np.uint64(_digest(""))
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+# Arrays without an axis: numpy takes longer with its own scalars.
+_GOLDEN = np.array(0x9E3779B97F4A7C15, np.uint64)
+_FACTORS = [np.array(factor, np.uint64) for factor in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)]
+_SHIFTS = [np.array(bits, np.uint64) for bits in (30, 27, 31)]
 
 
 def mix(keys: Hashes) -> Hashes:

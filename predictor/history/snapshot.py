@@ -78,14 +78,18 @@ class Snapshot:
 
     def find(self, jobs: JobBatch, job: Indices, hardware_types: Sequence[str]) -> dict[str, Statistics]:
         """Kind to (rows, 5) statistics of pairs of a job, by its position in `jobs`, and a hardware type."""
-        keys = [_key_prefix("family", name) for name in jobs.family]
-        keys += [_key_prefix("model_type", name) for name in jobs.model_type]
-        prefixes = [_key_prefix("family_hardware", name) for name in jobs.family]
-        pairs = zip(job.tolist(), hardware_types, strict=True)
-        keys += [prefixes[position] + hardware_type.encode() for position, hardware_type in pairs]
+        families, count = jobs.family.tolist(), len(jobs)
+        keys = [_key_prefix("family", name) for name in families]
+        keys += [_key_prefix("model_type", name) for name in jobs.model_type.tolist()]
+        prefixes = [_key_prefix("family_hardware", name) for name in families]
+        pairs = zip(job.tolist(), map(str.encode, hardware_types), strict=True)
+        keys += [prefixes[position] + hardware_type for position, hardware_type in pairs]
         statistics = self.lookup(np.frombuffer(b"".join(map(_key_digest, keys)), "<u8"))
-        family, model_type, pair = np.split(statistics, [len(jobs), 2 * len(jobs)])
-        return {"family": family[job], "family_hardware": pair, "model_type": model_type[job]}
+        return {
+            "family": statistics.take(job, axis=0),
+            "family_hardware": statistics[2 * count :],
+            "model_type": statistics.take(job + count, axis=0),
+        }
 
     def save(self, folder: Path) -> None:
         """Write both arrays without pickle."""

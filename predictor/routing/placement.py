@@ -99,8 +99,8 @@ def place(
     memory_gb
         (rows,) of one accelerator; that of `table` by default.
     """
-    price, objectives = table.price[hardware], {goal.objective for goal in goals}
-    accelerators = jobs.accelerators[job]
+    price, objectives = table.price.take(hardware), {goal.objective for goal in goals}
+    accelerators = jobs.accelerators.take(job)
     cost, without_price = accelerators * price, np.isnan(price)
     with np.errstate(invalid="ignore", divide="ignore"):
         per_cost = throughput / cost
@@ -110,10 +110,13 @@ def place(
         score, without_price = np.where(fastest, throughput, score), without_price & ~fastest
     reason = _hard_reasons(jobs, table, job, hardware, throughput, goals, memory_gb)
     reason[without_price & (reason != NO_SPECIFICATION)] = NO_PRICE
-    premium = table.premium[hardware]
+    premium = table.premium.take(hardware)
     if premium.any():
-        pinned = table.index([goal.pinned or "" for goal in goals])[job] == hardware
-        _exclude_premium(reason, job, score, premium, pinned, premium_efficiency)
+        best = _best_standard(reason, job, score, premium)
+        low = (score < premium_efficiency * best) & premium & (reason == RANKED)
+        if any(goal.pinned for goal in goals):
+            low &= table.index([goal.pinned or "" for goal in goals])[job] != hardware
+        reason[low] = NOT_EFFICIENT
     return Placement(cost, per_cost, score, reason)
 
 
@@ -167,12 +170,9 @@ def _hard_reasons(
     return reason
 
 
-def _exclude_premium(
-    reason: Codes, job: Indices, score: Floats, premium: Flags, pinned: Flags, efficiency: float
-) -> None:
-    """If only premium types are eligible they all stay."""
-    eligible = reason == RANKED
-    best_standard = np.zeros(job.max() + 1)
-    standard = eligible & ~premium
-    np.maximum.at(best_standard, job[standard], score[standard])
-    reason[eligible & premium & ~pinned & (score < efficiency * best_standard[job])] = NOT_EFFICIENT
+def _best_standard(reason: Codes, job: Indices, score: Floats, premium: Flags) -> Floats:
+    """(rows,) best score of the job's eligible standard types; 0 where it has none, and premium types all stay."""
+    best = np.zeros(job.max() + 1)
+    standard = (reason == RANKED) & ~premium
+    np.maximum.at(best, job[standard], score[standard])
+    return best.take(job)

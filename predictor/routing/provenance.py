@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from leap.predictor.artifacts.manifest import Manifest
 from leap.predictor.features.batch import Floats, HardwareTable, Indices
-from leap.predictor.features.history import KINDS, STATISTICS
+from leap.predictor.features.history import KINDS, STATISTICS, Statistics
 from leap.predictor.features.matrix import OF_JOB, CandidateRows, RowFeatures
 from leap.predictor.features.target_encoding import HARDWARE_TYPE, MODEL_TYPE, VENDOR, TargetEncoder, of_hardware
 from leap.schemas.events import Basis
@@ -39,19 +39,22 @@ def provenance(features: RowFeatures, manifest: Manifest) -> Provenance:
     The family's own attempts count where there are any, on this hardware type if it ran there; then those
     of the model type; without either, only the specification speaks.
     """
-    rows = features.rows
-    counts = np.fmax([rows.history[kind][:, _COUNT] for kind in KINDS], 0).astype(np.int64)
-    family, family_hardware, model_type = counts
-    of_family = np.where(family_hardware > 0, family_hardware, family)
-    observations = np.where(of_family > 0, of_family, model_type)
-    return Provenance(basis(rows), observations, _outside(features, manifest, family == 0))
+    family, observations, model_type = np.fmax(_counts(features.rows), 0).astype(np.int64)
+    for broader in (family, model_type):
+        np.copyto(observations, broader, where=observations <= 0)
+    return Provenance(basis(features.rows), observations, _outside(features, manifest, family == 0))
 
 
 def basis(rows: CandidateRows) -> NDArray[np.str_]:
     """(rows,) what each prediction rests on, as a name."""
-    cold_family, cold_model_type = (np.isnan(rows.history[kind][:, _COUNT]) for kind in ("family", "model_type"))
+    cold_family, _, cold_model_type = np.isnan(_counts(rows))
     names: NDArray[np.str_] = _BASES[cold_family * (1 + cold_model_type.astype(np.intp))]
     return names
+
+
+def _counts(rows: CandidateRows) -> Statistics:
+    """(kinds, rows) finished attempts by the keys of `KINDS`; NaN where there are none."""
+    return np.array([rows.history[kind][:, _COUNT] for kind in KINDS])
 
 
 def _outside(features: RowFeatures, manifest: Manifest, new_family: NDArray[np.bool_]) -> list[tuple[str, ...]]:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -50,21 +49,9 @@ class Policy:
     premium_efficiency: float = 1.0
 
 
-class _Row(NamedTuple):
-    """What was computed for one candidate of a job; `like` is the listed form of its chip that it is predicted as."""
-
-    hardware_type: str
-    reason: int
-    throughput: float
-    lower: float
-    upper: float
-    cost_per_hour: float
-    per_cost: float
-    score: float
-    basis: Basis
-    observations: int
-    outside: tuple[str, ...]
-    like: str | None
+#: What was computed for one candidate of a job: hardware type, reason, throughput with its bounds, cost per hour,
+#: throughput per cost, score, basis, observations, outside, and the listed form of its chip that it is predicted as.
+_Row = tuple[str, int, float, float, float, float, float, float, Basis, int, tuple[str, ...], str | None]
 
 
 def no_opinion(submission: JobSubmitted, reason: str, now: datetime) -> PreferenceList:
@@ -188,16 +175,16 @@ def _score(
         rests_on.outside,
         [entry.like if entry else None for entry in listed],
     )
-    return list(map(_Row, *columns)), features.history
+    return list(zip(*columns, strict=True)), features.history
 
 
 def _candidates(
     rows: list[_Row], catalog: Catalog
 ) -> tuple[tuple[RankedCandidate, ...], tuple[ExcludedCandidate, ...]]:
     """Ranked, best first, and excluded, in the order asked."""
-    kept = [row for row in rows if row.reason == RANKED]
-    best_first = order([row.hardware_type for row in kept], [row.score for row in kept])
-    excluded = [_excluded(row, catalog) for row in rows if row.reason != RANKED]
+    kept = [row for row in rows if row[1] == RANKED]
+    best_first = order([row[0] for row in kept], [row[7] for row in kept])
+    excluded = [_excluded(row, catalog) for row in rows if row[1] != RANKED]
     return tuple([_ranked(kept[position]) for position in best_first]), tuple(excluded)
 
 
@@ -222,11 +209,11 @@ def _outside_as(outside: tuple[str, ...], like: str) -> tuple[str, ...]:
 
 
 def _excluded(row: _Row, catalog: Catalog) -> ExcludedCandidate:
-    unlisted = row.reason == NO_SPECIFICATION
+    name, reason, throughput, *_ = row
     return ExcludedCandidate(
-        hardware_type=row.hardware_type,
-        reason=catalog.why_unlisted(row.hardware_type) if unlisted else REASONS[row.reason] or "",
-        throughput=_finite(row.throughput),
+        hardware_type=name,
+        reason=catalog.why_unlisted(name) if reason == NO_SPECIFICATION else REASONS[reason] or "",
+        throughput=_finite(throughput),
     )
 
 

@@ -81,26 +81,26 @@ class FamilyEffects:
         """
         values = self.table.find([keys.of(columns) for columns in KEYS], missing=0.0)
         weight, days, decayed, latest = values.transpose(2, 0, 1)
-        prior, rest, fading = self._terms
+        prior, ratio, fading = self._terms
         kept = np.exp(np.maximum(day - latest[0], 0.0) / -FADING_DAYS)
         # mean = sum over terms of variance x sum of alpha over the key's attempts
-        mean = (prior * weight).sum(axis=0) + self.variances.fading * kept * decayed[0]
+        mean = prior @ weight + self.variances.fading * kept * decayed[0]
         known = days[0] > 0
         # variance = sum over terms of v (1 - days v / (rest + days v))
-        variance = (prior / (1.0 + days * (prior / rest))).sum(axis=0) + self.variances.fading
-        variance -= np.where(known, fading * np.square(kept), 0.0)
+        variance = prior @ (1.0 / (1.0 + days * ratio)) + self.variances.fading
+        variance -= known * fading * kept**2
         return mean, variance, known
 
     @cached_property
     def _terms(self) -> tuple[Floats, Floats, float]:
-        """(terms, 1) variance of each term of `KEYS` and of the terms after it, noise included.
+        """(terms,) variance of each term of `KEYS`, and (terms, 1) as a share of the terms after it, noise included.
 
         The last is what an attempt of today takes from the variance of the fading term.
         """
         prior, noise = np.array(self.variances.terms), self.variances.noise
         rest = self.variances.total + noise - np.cumsum(prior)
         fading = self.variances.fading**2 / (self.variances.fading + noise)
-        return prior[:, None], rest[:, None], fading
+        return prior, (prior / rest)[:, None], fading
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays, none of objects."""

@@ -101,20 +101,27 @@ def gating_features(prior: PriorEstimate, history: HistoryEstimate) -> GatingFea
     """Evidence for and against each expert."""
     distance = np.abs(history.mean - prior.mean[:, None])
     features = np.empty((6, *distance.shape))
-    features[0] = np.maximum(history.count, 1.0)
-    features[1] = history.spread / 0.05 + 0.1
-    features[3] = history.age / 30 + 1
-    features[4] = distance / 0.05 + 0.2
-    features[5] = distance / prior.deviation[:, None] + 0.2
-    features[2] = 1.0
+    np.maximum(history.count, 1.0, out=features[0])
+    features[1], features[2], features[3] = history.spread, 0.0, history.age
+    features[4] = distance
+    np.divide(distance, prior.deviation[:, None], out=features[5])
+    features *= _SCALE
+    features += _SHIFT
     np.log(features, out=features)
     np.multiply(features[0], features[1], out=features[2])
     features[3] -= 1
     means = np.empty((len(distance), EXPERTS))
     means[:, 0], means[:, 1:] = prior.mean, history.mean
     known = np.isfinite(means)
-    np.copyto(features, 0.0, where=~known[:, 1:])
-    return GatingFeatures(np.log(prior.deviation / 0.1), features, known, np.where(known, means, 0.0))
+    unknown = ~known
+    np.copyto(features, 0.0, where=unknown[:, 1:])
+    np.copyto(means, 0.0, where=unknown)
+    return GatingFeatures(np.log(prior.deviation / 0.1), features, known, means)
+
+
+# What each is multiplied with, and what is added, before its logarithm is taken.
+_SCALE = np.array([1, 1 / 0.05, 1, 1 / 30, 1 / 0.05, 1])[:, None, None]
+_SHIFT = np.array([0, 0.1, 1, 1, 0.2, 0.2])[:, None, None]
 
 
 def gating_weights(seen: GatingFeatures, intercept: Floats, slope: Floats) -> Floats:
@@ -123,7 +130,7 @@ def gating_weights(seen: GatingFeatures, intercept: Floats, slope: Floats) -> Fl
     score[:, 0] = seen.prior * slope[-1]
     score[:, 1:] = (slope[:-1] @ seen.history.reshape(len(seen.history), -1)).reshape(seen.history.shape[1:])
     score += intercept
-    score[~seen.known] = -np.inf
+    np.copyto(score, -np.inf, where=~seen.known)
     score -= np.maximum.reduce(score, axis=1, keepdims=True)
     weight = np.exp(score, out=score)
     weight /= np.add.reduce(weight, axis=1, keepdims=True)

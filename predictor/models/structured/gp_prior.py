@@ -8,10 +8,9 @@ Conditionals of the landmarks as in Snelson and Ghahramani, "Sparse Gaussian pro
 2006; exact where every configuration is a landmark.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,10 @@ from numpy.typing import NDArray
 from leap.predictor.features.batch import Floats, Indices, Rows
 from leap.predictor.models.arrays import Arrays
 from leap.predictor.models.structured.inputs import BATCH, UNSEEN, InputEncoder, Inputs, Queries
-from leap.predictor.models.structured.kernel import Kernel, SharedFeatureMap
+from leap.predictor.models.structured.kernel import AT_ONCE, Kernel, SharedFeatureMap
+
+#: Model types whose block is kept as rankings read it, up to 1 MB each.
+SERVED_BLOCKS = 64
 
 
 @dataclass(frozen=True)
@@ -126,53 +128,58 @@ class Prior:
         phi = K(x, landmarks) L^-T, s the shared features, w and S S^T mean and covariance of the shared weights:
 
         mean = mean of all + s w + phi weights
-        variance = k(x, x) - |phi|^2 + |phi R|^2 + |(s - phi C) S|^2
+        variance = k(x, x) - |phi|^2 + |phi R|^2 + |s S - phi C S|^2
         """
-        hardware, configuration = queries.hardware, queries.configuration
-        linear = self.shared.linear(queries.x)
-        types = len(self.shared.hardware)
-        mean = self._mean_by_hardware[hardware] + (linear @ self.weights[types:])[configuration]
-        shared = np.empty((len(queries), len(self.weights)))
-        shared[:, :types] = self.shared.hardware[hardware]
-        shared[:, types:] = linear[configuration]
-        variance = self.kernel.variance(queries)
-        for rows, block, covariance in self._blocks_of(queries):
-            phi = covariance @ block.whiten
-            mean[rows] += phi @ block.weights
-            variance[rows] = np.maximum(variance[rows] - _squared_norm(phi), 0.0)
-            phi = phi.astype(block.root.dtype, copy=False)  # no greater than 1: nothing is lost in float32
-            variance[rows] += _squared_norm(phi @ block.root)
-            shared[rows] -= phi @ block.coupling
-        return mean, variance + _squared_norm(shared @ self.root)
-
-    def _blocks_of(self, queries: Queries) -> Iterator[tuple[Indices | slice, BlockPosterior, Floats]]:
-        """Rows of each model type that was trained on, its block, and K(rows, its landmarks)."""
-        one_type = len(queries.model) == 1
-        model_of_row = queries.model[queries.configuration]
-        for model in sorted(set(queries.model.tolist()) - {UNSEEN}):
-            rows = slice(None) if one_type else np.flatnonzero(model_of_row == model)
+        mean, variance = np.empty(len(queries)), self.kernel.variance(queries)
+        by_hardware, by_column, constant = self._shared_columns
+        of_configuration = queries.x @ by_column + constant
+        for model, rows in _rows_by_model(queries):
             hardware, configuration = queries.hardware[rows], queries.configuration[rows]
-            block = self.blocks[model]
-            if len(queries) > 2 * len(queries.model):
-                yield rows, block, self._covariance(queries.x, configuration, hardware, block.landmarks)
-            else:
-                points = Inputs(model_of_row[rows], hardware, queries.x[configuration])
-                yield rows, block, self.kernel(points, block.landmarks)
-
-    def _covariance(self, x: Floats, configuration: Indices, hardware: Indices, landmarks: Inputs) -> Floats:
-        """(n, m) covariance with landmarks, one configuration after the other."""
-        covariance = np.empty((len(hardware), len(landmarks)))
-        starts = [0, *(np.flatnonzero(configuration[1:] != configuration[:-1]) + 1).tolist(), len(hardware)]
-        for start, end in pairwise(starts):
-            if start < end:
-                part = self.kernel.of_configuration(x[configuration[start]], hardware[start:end], landmarks)
-                covariance[start:end] = part
-        return covariance
+            shared = by_hardware.take(hardware, axis=0)
+            shared += of_configuration.take(configuration, axis=0)
+            mean[rows] = shared[:, 0]
+            if model != UNSEEN:
+                block = self._served_block(model)
+                x, position = _side_by_side(queries.x, configuration)
+                tables = block.tables.take(hardware, axis=0).take(block.hardware, axis=2)
+                phi = self.kernel.of_configurations(x, position, tables, block.landmarks) @ block.whiten
+                mean[rows] += phi @ block.weights
+                spread = phi.astype(block.spread.dtype, copy=False) @ block.spread  # phi is below 1: nothing is lost
+                size = len(block.weights)
+                variance[rows] = np.maximum(variance[rows] - _squared_norm(phi), 0.0) + _squared_norm(spread[:, :size])
+                shared[:, 1:] -= spread[:, size:]
+            variance[rows] += _squared_norm(shared[:, 1:])
+        return mean, variance
 
     @cached_property
-    def _mean_by_hardware(self) -> Floats:
-        """(h + 1,) mean of ln throughput per accelerator, but for what is linear and what the model type adds."""
-        return self.mean + self.shared.hardware @ self.weights[: len(self.shared.hardware)]
+    def _served_block(self) -> Callable[[int], "_ServedBlock"]:
+        return lru_cache(SERVED_BLOCKS)(self._serve)
+
+    def _serve(self, model: int) -> "_ServedBlock":
+        block = self.blocks[model]
+        tables, hardware = self.kernel.tables_of(block.landmarks.hardware)
+        return _ServedBlock(
+            landmarks=self.kernel.scaled(block.landmarks.x),
+            tables=tables,
+            hardware=hardware,
+            whiten=block.whiten.astype(float),
+            weights=block.weights.astype(float),
+            spread=np.hstack((block.root, block.coupling @ self.root)).astype(block.root.dtype),
+        )
+
+    @cached_property
+    def _shared_columns(self) -> tuple[Floats, Floats, Floats]:
+        """Mean, but for what the model type adds, then s S: of each hardware type, by each column, and at its origin.
+
+        (h + 1, 1 + d), (columns, 1 + d) and (1 + d,).
+        """
+        shared, types = self.shared, len(self.shared.hardware)
+        columns = np.column_stack((self.weights, self.root))
+        by_column = np.zeros((len(shared.centre), columns.shape[1]))
+        np.add.at(by_column, shared.column, shared.weight[:, None] * columns[types:])
+        constant = -shared.centre @ by_column
+        constant[0] += self.mean
+        return shared.hardware @ columns[:types], by_column, constant
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays, none of objects; matrices of blocks end to end in float32."""
@@ -219,6 +226,56 @@ def _batch_range_before(stored: Arrays) -> Floats:
     """`Prior.batch_range` of arrays that had the range of every column."""
     low, high = (np.append(stored[f"block.{end}"][:, BATCH], stored[end][BATCH]) for end in ("low", "high"))
     return np.column_stack((low, high))
+
+
+@dataclass(frozen=True)
+class _ServedBlock:
+    """A :class:`BlockPosterior` of m landmarks, multiplied with what does not depend on the job.
+
+    Attributes
+    ----------
+    landmarks
+        (factors, m) their scaled columns.
+    tables, hardware
+        (h + 1, r, t) hardware kernels of every type with the distinct ones of the landmarks, and (m,) each one's place.
+    whiten, weights
+        As there, in float64.
+    spread
+        (m, m + d) root, and coupling times the root of the shared covariance.
+    """
+
+    landmarks: Floats
+    tables: Floats
+    hardware: Indices
+    whiten: Floats
+    weights: Floats
+    spread: NDArray[np.floating]
+
+
+def _rows_by_model(queries: Queries) -> Iterator[tuple[int, Indices | slice]]:
+    """Rows of each model type, `AT_ONCE` at most."""
+    if len(queries.model) == 1:
+        models, starts, order = queries.model, [0], None
+    else:
+        model = queries.model[queries.configuration]
+        order = np.argsort(model, kind="stable")
+        models, first = np.unique(model[order], return_index=True)
+        starts = first.tolist()
+    ends = [*starts, len(queries)][1:]
+    for model, start, end in zip(models.tolist(), starts, ends, strict=True):
+        for at in range(start, end, AT_ONCE):
+            part = slice(at, min(at + AT_ONCE, end))
+            yield model, part if order is None else order[part]
+
+
+def _side_by_side(x: Floats, configuration: Indices) -> tuple[Floats, Indices]:
+    """Configurations of rows, each once where they are side by side, and the (n,) place of each row's among them."""
+    if len(x) == 1:
+        return x, configuration
+    moved = configuration[1:] != configuration[:-1]
+    position = np.zeros(len(configuration), dtype=np.intp)
+    np.cumsum(moved, out=position[1:])
+    return x[configuration[np.append(True, moved)]], position
 
 
 def _squared_norm(rows: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -40,11 +40,6 @@ class Inputs:
     def take(self, rows: Indices | slice) -> "Inputs":
         return Inputs(self.model[rows], self.hardware[rows], self.x[rows])
 
-    @cached_property
-    def hardware_codes(self) -> tuple[Indices, Indices]:
-        """Distinct hardware types, sorted, and (n,) the place of each row's among them."""
-        return np.unique(self.hardware, return_inverse=True)
-
 
 @dataclass(frozen=True)
 class Queries:
@@ -125,12 +120,15 @@ class InputEncoder:
     def _configurations(self, rows: Rows) -> tuple[Indices, Floats, NDArray[np.bool_]]:
         names = rows["model_type"].tolist()
         model = np.array([self._model_position.get(name, UNSEEN) for name in names], dtype=np.intp)
-        accelerators, trainers = (_positive(rows[name], 1.0) for name in ("accelerators", "trainers"))
-        batch, has_batch = np.asarray(rows["batch_size"], dtype=float), stated(rows["batch_size"])
+        totals = np.array([rows[name] for name in ("accelerators", "batch_size", "trainers")], dtype=float)
+        given = stated(totals)
+        has_batch = given[1]
+        totals[::2] = np.where(given[::2], totals[::2], 1.0)
+        accelerators, batch, trainers = totals
         if not has_batch.all():
             usual = np.exp(self.batch[model]) * accelerators  # `UNSEEN` is the last of them
             batch = np.where(has_batch, batch, np.where(np.isnan(usual), 1.0, usual))
-        x = np.full((len(COLUMNS) + len(self.extras), len(batch)), np.nan)
+        x = np.full((len(COLUMNS) + len(self.extras), len(names)), np.nan)
         np.log((accelerators, batch / accelerators, trainers, accelerators / trainers), out=x[:YEARS])
         np.divide(rows["day"], DAYS_PER_YEAR, out=x[YEARS])
         for column, name in enumerate(self._extra_names, start=len(COLUMNS)):
@@ -160,15 +158,10 @@ class InputEncoder:
 def compress(values: NDArray[Any], fill: Floats | float) -> Floats:
     """sign(x) ln(1 + |x|), `fill` where x is not finite."""
     numbers = np.asarray(values, dtype=float)
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(numbers), np.copysign(np.log1p(np.abs(numbers)), numbers), fill)
+    return np.where(np.isfinite(numbers), np.copysign(np.log1p(np.abs(numbers)), numbers), fill)
 
 
 def stated(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """(n,) whether a number that must be positive is."""
+    """Whether numbers that must be positive are."""
     numbers = np.asarray(values, dtype=float)
     return np.asarray((numbers > 0) & (numbers < np.inf))
-
-
-def _positive(values: NDArray[Any], otherwise: float) -> Floats:
-    return np.where(stated(values), np.asarray(values, dtype=float), otherwise)

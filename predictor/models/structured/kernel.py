@@ -47,28 +47,35 @@ class Kernel:
 
     def __call__(self, a: Inputs, b: Inputs) -> Floats:
         """(len(a), len(b)) covariance, all points being of one model type."""
-        covariance = np.empty((len(a), len(b)))
+        covariance, b_scaled = np.empty((len(a), len(b))), self.scaled(b.x)
         for start in range(0, len(a), AT_ONCE):
             part = slice(start, start + AT_ONCE)
-            decays = self._mixed_decays(a.x[part], b.x)
+            decays = self._mixed_decays(self.scaled(a.x[part]), b_scaled)
             pair = a.hardware[part, None] * self.tables.shape[1] + b.hardware[None, :]
-            covariance[part] = sum(table.take(pair) * decays[:, :, kernel] for kernel, table in enumerate(self.tables))
+            covariance[part] = sum(table.take(pair) * decay for table, decay in zip(self.tables, decays, strict=True))
         return covariance
 
-    def of_configuration(self, x: Floats, hardware: Indices, b: Inputs) -> Floats:
-        """(n, len(b)) covariance of one configuration (columns,) on (n,) hardware types: decays are computed once.
+    def of_configurations(self, x: Floats, configuration: Indices, tables: Floats, scaled: Floats) -> Floats:
+        """(n, m) covariance of rows with one of (c,) configurations each; decays are computed once a configuration.
 
-        A product with one small matrix, which has rows for every pair of a hardware type of `b` and a kernel.
+        Parameters
+        ----------
+        x
+            (c, columns), of which each row has the one at its (n,) `configuration`.
+        tables
+            (n, r, m) hardware kernels of each row's type with those of the others.
+        scaled
+            (factors, m) what `scaled` gives of the others.
         """
-        decays = self._mixed_decays(x[None], b.x)[0]
-        distinct, code = b.hardware_codes
-        rows = len(distinct) * len(self.tables)
-        # k(n, b) = sum over types t and kernels r of T_r[hardware n, t] spread[(t, r), b]: zero where b is not of t
-        spread = np.zeros((len(distinct), len(self.tables), len(b)))
-        spread[code, :, np.arange(len(b))] = decays
-        tables = self._by_pair[hardware[:, None], distinct]
-        covariance: Floats = tables.reshape(len(hardware), rows) @ spread.reshape(rows, len(b))
-        return covariance
+        decays = self._mixed_decays(self.scaled(x), scaled)
+        if len(x) > 1:
+            decays = decays.take(configuration, axis=1)
+        return np.asarray(np.einsum("nrm,rnm->nm", tables, decays))
+
+    def tables_of(self, hardware: Indices) -> tuple[Floats, Indices]:
+        """(h + 1, r, t) kernels of every hardware type with the distinct ones of (m,), and each one's place there."""
+        distinct, place = np.unique(hardware, return_inverse=True)
+        return np.ascontiguousarray(self.tables[:, :, distinct].transpose(1, 0, 2)), place
 
     def diagonal(self, a: Inputs) -> Floats:
         """(len(a),) variance."""
@@ -76,70 +83,62 @@ class Kernel:
 
     def variance(self, queries: Queries) -> Floats:
         """(n,) variance."""
-        constant, linear, groups = self._variance_by_hardware
-        variance = constant[queries.hardware]
-        offsets = queries.x - self.centre
-        square = np.array([np.square(offsets[:, columns]).prod(axis=1) for columns in groups])
-        if len(groups):
-            variance += np.einsum("ng,gn->n", linear[queries.hardware], square[:, queries.configuration])
-        return variance
+        by_hardware, columns = self._variance_by_hardware
+        offsets = np.square(queries.x - self.centre)
+        square = np.ones((len(offsets), len(columns) + 1))
+        for group, linear in enumerate(columns):
+            for column in linear:
+                square[:, group] *= offsets[:, column]
+        rows = square.take(queries.configuration, axis=0)
+        return np.asarray(np.einsum("ng,ng->n", by_hardware.take(queries.hardware, axis=0), rows))
 
     @cached_property
-    def _variance_by_hardware(self) -> tuple[Floats, Floats, list[Indices]]:
-        """(h + 1,) variance of the groups that only decay, (h + 1, l) of each other group, and its linear columns."""
+    def _variance_by_hardware(self) -> tuple[Floats, list[list[int]]]:
+        """(h + 1, groups + 1) variance of each group that grows with x, then of the others; with which columns."""
         by_group = self.mixing @ self.tables.diagonal(axis1=1, axis2=2)
         linear = self.member & (self.length == 0)
         grows = linear.any(axis=1)
-        constant = by_group[~grows].sum(axis=0)
-        return constant, by_group[grows].T.copy(), [self.column[factors] for factors in linear[grows]]
+        by_hardware = np.vstack((by_group[grows], by_group[~grows].sum(axis=0))).T.copy()
+        return by_hardware, [self.column[factors].tolist() for factors in linear[grows]]
 
-    @cached_property
-    def _by_pair(self) -> Floats:
-        """(h + 1, h + 1, r) the hardware kernels of each pair side by side."""
-        return np.ascontiguousarray(self.tables.transpose(1, 2, 0))
-
-    @cached_property
-    def _chains(self) -> list[Indices]:
-        """(groups,) each group's first factor, its second, and so on; one past the last factor stands for none."""
-        members = [np.flatnonzero(row) for row in self.member]
-        longest = max(map(len, members), default=1) or 1
-        padded = [np.append(row, np.full(longest - len(row), len(self.length))) for row in members]
-        return list(np.array(padded, dtype=np.intp).reshape(len(members), longest).T)
-
-    def _mixed_decays(self, a: Floats, b: Floats) -> Floats:
-        """(len(a), len(b), r): what each hardware kernel is multiplied with between configurations."""
-        factors = self._factors(a, b)
-        first, *others = self._chains
-        product = factors[first]
-        for factor in others:
-            product *= factors[factor]
-        mixed: Floats = product.reshape(len(product), len(a) * len(b)).T @ self.mixing
-        return mixed.reshape(len(a), len(b), len(self.tables))
-
-    def _factors(self, a: Floats, b: Floats) -> Floats:
-        """(factors + 1, len(a), len(b)) decays, or products where they are linear; the last is one."""
-        a, b = (a - self.centre).T[:, :, None], (b - self.centre).T[:, None, :]
-        factors = np.empty((len(self.column) + 1, a.shape[1], b.shape[2]))
-        factors[-1] = 1.0
-        scaled = np.multiply(np.abs(a - b)[self.column], self._scale, out=factors[:-1])
-        decayed = np.exp(-scaled)
-        scaled += 1.0
-        scaled *= decayed
-        linear, columns = self._linear_factors
-        factors[linear] = a[columns] * b[columns]
-        return factors
+    def scaled(self, x: Floats) -> Floats:
+        """(factors, n) the column of each factor in its lengths, from the centre."""
+        return np.asarray((x - self.centre).T.take(self.column, axis=0) * self._scale)
 
     @cached_property
     def _scale(self) -> Floats:
-        scale: Floats = np.sqrt(3) / np.where(self.length == 0, 1.0, self.length)
-        return scale[:, None, None]
+        scale: Floats = np.sqrt(3) / np.where(self.length == 0, np.sqrt(3), self.length)
+        return scale[:, None]
+
+    def _mixed_decays(self, a: Floats, b: Floats) -> Floats:
+        """(r, n, m): what each hardware kernel is multiplied with, of (factors, n) and (factors, m) scaled columns."""
+        a, b = a[:, :, None], b[:, None, :]
+        mixing, products, linear = self._plan
+        factors = np.empty((len(mixing), a.shape[1], b.shape[2]))
+        decays = np.subtract(a, b, out=factors[: len(a)])
+        np.abs(decays, out=decays)
+        falling = np.exp(-decays)
+        decays += 1.0
+        decays *= falling
+        for factor in linear:
+            np.multiply(a[factor], b[factor], out=factors[factor])
+        factors[len(a)] = 1.0
+        for place, members in enumerate(products, start=len(a) + 1):
+            np.multiply.reduce([factors[member] for member in members], out=factors[place])
+        mixed: Floats = mixing.T @ factors.reshape(len(factors), -1)
+        return mixed.reshape(len(self.tables), a.shape[1], b.shape[2])
 
     @cached_property
-    def _linear_factors(self) -> tuple[Indices, Indices]:
-        """Positions and columns of the linear factors."""
-        linear = np.flatnonzero(self.length == 0)
-        columns: Indices = self.column[linear]
-        return linear, columns
+    def _plan(self) -> tuple[Floats, list[list[int]], list[int]]:
+        """Mixing of each factor, of one, and of each product of several factors; those products; the linear factors."""
+        members = [np.flatnonzero(row).tolist() for row in self.member]
+        products = [factors for factors in members if len(factors) > 1]
+        count = len(self.length)
+        mixing = np.zeros((count + 1 + len(products), len(self.tables)))
+        for row, factors in zip(self.mixing, members, strict=True):
+            place = count + 1 + products.index(factors) if len(factors) > 1 else (*factors, count)[0]
+            mixing[place] += row
+        return mixing, products, np.flatnonzero(self.length == 0).tolist()
 
 
 @dataclass(frozen=True)

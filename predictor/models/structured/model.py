@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from leap.predictor.features.batch import NUMBERS, Indices, JobBatch, Names, Rows, take
 from leap.predictor.features.history import SECONDS_PER_DAY
-from leap.predictor.history.hash_index import Keys, column_hashes, configurations
+from leap.predictor.history.hash_index import COLUMNS, Keys, column_hashes, configurations, hashes_of
 from leap.predictor.models.arrays import Arrays
 from leap.predictor.models.structured.exact_history import LEVELS, ExactHistory, HistoryEstimate
 from leap.predictor.models.structured.family_effects import KEYS, FamilyEffects
@@ -71,9 +71,10 @@ class Structured:
         What depends on the configuration alone is computed once for all hardware types that have it side by side.
         """
         prior = self.prior.estimate(self.prior.encoding.queries(configurations, configuration, hardware_type))
-        hashes = {name: column[configuration] for name, column in column_hashes(configurations).items()}
-        keys = Keys(hashes | column_hashes({"hardware_type": hardware_type}), (*KEYS, *LEVELS))
-        day = np.asarray(configurations["day"], dtype=float)[configuration]
+        hashes = column_hashes(configurations).take(configuration, axis=1)
+        hashes[COLUMNS.index("hardware_type")] = hashes_of(hardware_type)
+        keys = Keys(hashes, (*KEYS, *LEVELS))
+        day = np.asarray(configurations["day"], dtype=float).take(configuration)
         mean, variance, known = self.process.at(day, keys)
         deviation = np.where(known, np.sqrt(variance + self.process.variances.noise), prior.deviation)
         prior = PriorEstimate(prior.mean + mean, deviation)

@@ -139,7 +139,9 @@ def test_candidates_of_one_job_have_the_covariance_that_each_has_alone() -> None
     prior = StructuredPrior(TABLE, steps=0, variances=np.full(len(terms(())) + 2, 0.1)).fit(rows, y)
     kernel, points = prior.prior_.kernel, prior.units_.points
     hardware = np.arange(4) % len(TABLE.names)
-    together = kernel.of_configuration(points.x[5], hardware, points)
+    tables, place = kernel.tables_of(points.hardware)
+    tables = tables[hardware][:, :, place]
+    together = kernel.of_configurations(points.x[[5]], np.zeros(4, np.intp), tables, kernel.scaled(points.x))
     candidates = Inputs(points.model[:4], hardware, points.x[[5, 5, 5, 5]])
     landmarks = list(zip(points.hardware.tolist(), points.x, strict=True))
     pairs = [[covariance(kernel, own, points.x[5], other, x) for other, x in landmarks] for own in hardware.tolist()]
