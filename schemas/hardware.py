@@ -62,6 +62,7 @@ class Catalog(Mapping[str, Hardware]):
             raise CatalogError(str(error)) from error
         self.canonical = lru_cache(_REMEMBERED)(self._canonical)
         self.specification = lru_cache(_REMEMBERED)(self._specification)
+        self.known_as = lru_cache(_REMEMBERED)(self._known_as)
         self.why_unlisted = lru_cache(_REMEMBERED)(self._why_unlisted)
 
     def resolve(self, name: str) -> str | None:
@@ -101,6 +102,13 @@ class Catalog(Mapping[str, Hardware]):
             like=sibling.entry,
             aliases=(),
         )
+
+    def _known_as(self, name: str) -> str:
+        """Entry that a hardware type is predicted as; its canonical name where there is none."""
+        canonical = self.canonical(name)
+        if canonical not in self and (listed := self.specification(canonical)):
+            return listed.like or listed.name
+        return canonical
 
     def _why_unlisted(self, name: str) -> str:
         """Why `resolve` finds nothing, with the nearest names."""

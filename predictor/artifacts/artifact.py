@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
 from pathlib import Path
 
 import msgspec
@@ -31,8 +30,6 @@ from leap.schemas.events import JobSubmitted
 from leap.schemas.hardware import Catalog
 
 CATALOG_FILE = "catalog.json"
-#: Spellings of hardware types of which it is remembered what they mean.
-_REMEMBERED = 4096
 
 
 @dataclass(frozen=True)
@@ -63,20 +60,9 @@ class Artifact:
 
         A type whose chip is listed only in another form or memory size is taken for that entry.
         """
-        names = list(map(self.known_as, hardware_types))
+        names = list(map(self.catalog.known_as, hardware_types))
         history = self.snapshot.find(jobs, job, names)
         return CandidateRows(jobs, self.table, job, strings(names), history)
-
-    @cached_property
-    def known_as(self) -> Callable[[str], str]:
-        """Entry of the catalog that a hardware type is predicted as; as it is written where there is none."""
-        return lru_cache(_REMEMBERED)(self._known_as)
-
-    def _known_as(self, hardware_type: str) -> str:
-        name = self.catalog.canonical(hardware_type)
-        if name not in self.catalog and (listed := self.catalog.specification(name)):
-            return listed.like or listed.name
-        return name
 
     def features(self, rows: CandidateRows) -> RowFeatures:
         """Features of rows, of which the matrix has the columns in the order that the model takes."""

@@ -58,8 +58,7 @@ def features(history: dict[str, Statistics], submitted_at: Floats, imputed: Impu
         (rows,) seconds since the epoch: recency is the only value that is computed at launch.
     """
     values = np.empty((len(KINDS), len(PER_KIND), len(submitted_at)))
-    for kind, name in enumerate(KINDS):
-        values[kind, :5] = history[name].T[_FROM_STATISTICS]
+    values[:, _OF_STATISTICS] = np.array([history[kind] for kind in KINDS]).transpose(0, 2, 1)
     cold = np.isnan(values[:, 3])
     values[:, 4] = np.maximum(submitted_at / SECONDS_PER_DAY - values[:, 4], 0.0)
     values[:, 5] = cold
@@ -73,6 +72,6 @@ def features(history: dict[str, Statistics], submitted_at: Floats, imputed: Impu
     return values.reshape(len(FEATURES), -1).T
 
 
-#: Statistics in the order of `PER_KIND`, the day of the last in place of its age.
-_FROM_STATISTICS = [STATISTICS.index(name) for name in ("last", "mean", "deviation", "count", "last_day")]
+#: Place of each of `STATISTICS` in `PER_KIND`; the day of the last has that of its age.
+_OF_STATISTICS = np.array([list(PER_KIND).index(name) for name in ("count", "mean", "deviation", "last", "age_days")])
 _BROADEST_FIRST = tuple(KINDS.index(kind) for kind in ("model_type", "family", "family_hardware"))

@@ -39,17 +39,21 @@ def provenance(features: RowFeatures, manifest: Manifest) -> Provenance:
     The family's own attempts count where there are any, on this hardware type if it ran there; then those
     of the model type; without either, only the specification speaks.
     """
-    family, observations, model_type = np.fmax(_counts(features.rows), 0).astype(np.int64)
+    counts = _counts(features.rows)
+    family, observations, model_type = np.fmax(counts, 0).astype(np.int64)
     for broader in (family, model_type):
         np.copyto(observations, broader, where=observations <= 0)
-    return Provenance(basis(features.rows), observations, _outside(features, manifest, family == 0))
+    return Provenance(_basis(counts), observations, _outside(features, manifest, family == 0))
 
 
 def basis(rows: CandidateRows) -> NDArray[np.str_]:
     """(rows,) what each prediction rests on, as a name."""
-    cold_family, _, cold_model_type = np.isnan(_counts(rows))
-    names: NDArray[np.str_] = _BASES[cold_family * (1 + cold_model_type.astype(np.intp))]
-    return names
+    return _basis(_counts(rows))
+
+
+def _basis(counts: Statistics) -> NDArray[np.str_]:
+    cold_family, _, cold_model_type = np.isnan(counts)
+    return np.asarray(_BASES.take(cold_family * (1 + cold_model_type.astype(np.intp))))
 
 
 def _counts(rows: CandidateRows) -> Statistics:

@@ -11,7 +11,7 @@ import numpy as np
 from leap.predictor.artifacts.artifact import Artifact
 from leap.predictor.features import architecture, history
 from leap.predictor.features.batch import JobBatch, seconds
-from leap.predictor.features.matrix import Matrix
+from leap.predictor.features.matrix import RowFeatures
 from leap.predictor.routing.placement import NO_SPECIFICATION, RANKED, REASONS, Goal, order, place
 from leap.predictor.routing.provenance import provenance
 from leap.predictor.routing.rollout import Switches
@@ -106,7 +106,8 @@ def _rank_asked(
     jobs = artifact.job_batch(submissions)
     catalog = artifact.catalog
     goals = [_goal(submission, policy.switches, catalog) for submission in submissions]
-    scored, served = _score(artifact, jobs, submissions, goals, policy)
+    scored, features = _score(artifact, jobs, submissions, goals, policy)
+    served = features.history.T.tolist()
     answers, end = [], 0
     flops = jobs.architecture[:, _FLOPS].tolist()
     for submission, goal, family, work in zip(submissions, goals, jobs.family.tolist(), flops, strict=True):
@@ -126,7 +127,9 @@ def _rank_asked(
                 pinned=submission.pinned,
                 artifact=artifact.manifest.version,
                 candidates=submission.candidates,
-                served_history=dict(zip(history.FEATURES, map(tuple, served[start:end].T.tolist()), strict=True)),
+                served_history={
+                    name: tuple(column[start:end]) for name, column in zip(history.FEATURES, served, strict=True)
+                },
                 flops=_finite(work),
                 shadow=policy.switches.mode(submission.model_type, family) == "shadow",
                 decided_at=now,
@@ -149,8 +152,8 @@ def _goal(submission: JobSubmitted, switches: Switches, catalog: Catalog) -> Goa
 
 def _score(
     artifact: Artifact, jobs: JobBatch, submissions: list[JobSubmitted], goals: list[Goal], policy: Policy
-) -> tuple[list[_Row], Matrix]:
-    """All (rows,) candidates of a batch, jobs in order and each with its own, and the history that was served."""
+) -> tuple[list[_Row], RowFeatures]:
+    """All (rows,) candidates of a batch, jobs in order and each with its own, and their features."""
     job = np.arange(len(jobs)).repeat([len(submission.candidates) for submission in submissions])
     names = [name for submission in submissions for name in submission.candidates]
     features = artifact.features(artifact.candidate_rows(jobs, job, names))
@@ -175,7 +178,7 @@ def _score(
         rests_on.outside,
         [entry.like if entry else None for entry in listed],
     )
-    return list(zip(*columns, strict=True)), features.history
+    return list(zip(*columns, strict=True)), features
 
 
 def _candidates(

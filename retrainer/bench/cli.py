@@ -16,6 +16,7 @@ import typer
 
 from leap.predictor.cli.options import Json
 from leap.retrainer.cli.retrain import known
+from leap.schemas.events import MAX_CANDIDATES
 from leap.streams.cli.common import read_settings
 
 if TYPE_CHECKING:
@@ -40,8 +41,12 @@ Model = Annotated[Recipe, typer.Option("--recipe", help="Model to serve; trainin
 
 
 @app.command()
-def rank(recipe: Model = Recipe.boosted, as_json: Json = False) -> None:
-    """One job x 20 candidates in process, beside scikit-learn and beside one Redis read a candidate.
+def rank(
+    recipe: Model = Recipe.boosted,
+    candidates: Annotated[int, typer.Option(min=1, max=MAX_CANDIDATES, help="Of each job.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """One job and its candidates in process, beside scikit-learn and beside one Redis read a candidate.
 
     Example:
       leap bench rank --recipe structured
@@ -50,7 +55,7 @@ def rank(recipe: Model = Recipe.boosted, as_json: Json = False) -> None:
     from leap.streams.redis_store.client import connect
 
     with _trained(recipe) as trained, _services() as settings:
-        _show(launch_bench.rank(trained, recipe, connect(settings.redis_url)), as_json)
+        _show(launch_bench.rank(trained, recipe, connect(settings.redis_url), candidates), as_json)
 
 
 @app.command()

@@ -23,7 +23,7 @@ from leap.predictor.models.serving import Prediction
 from leap.predictor.routing import ranking
 from leap.predictor.routing.ranking import Policy
 from leap.predictor.routing.router import Router
-from leap.retrainer.bench.model import Estimator, Trained
+from leap.retrainer.bench.model import CANDIDATES, Estimator, Trained
 from leap.schemas.codec import encode
 from leap.schemas.events import THROUGHPUT, JobSubmitted
 from leap.streams.redis_store.client import Client
@@ -50,10 +50,12 @@ print([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
-    """One job x 20 candidates on one thread, from submission to the ranked list.
+    """One job and its candidates on one thread, from submission to the ranked list.
 
     Attributes
     ----------
+    candidates
+        Hardware types a job, 20 by default.
     jobs_per_s
         In batches of 64.
     sklearn_p50_ms, sklearn_ratio
@@ -68,6 +70,7 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     recipe: str
+    candidates: int
     p50_ms: float
     p99_ms: float
     jobs_per_s: float
@@ -111,12 +114,20 @@ class Unexported:
         return Prediction(self.estimator.predict(matrix))
 
 
-def rank(trained: Trained, recipe: str, client: Client, jobs: int = 2000) -> Rank:
-    """Measure all in turn, some jobs each, so that a busy machine slows all alike and none runs cold."""
+def rank(trained: Trained, recipe: str, client: Client, candidates: int = CANDIDATES, jobs: int = 2000) -> Rank:
+    """Measure all in turn, some jobs each, so that a busy machine slows all alike and none runs cold.
+
+    Beyond the 20 hardware types of a job its candidates are the same types again; there are fewer jobs then.
+    """
+    jobs = min(jobs, max(10 * TURN, jobs * CANDIDATES // candidates))
+    submissions = [
+        msgspec.structs.replace(job, candidates=tuple(islice(cycle(job.candidates), candidates)))
+        for job in trained.submissions[:jobs]
+    ]
     router = _router(trained)
     artifact = router.artifact
     assert artifact is not None
-    _fill(client, trained.submissions[0].candidates)
+    _fill(client, submissions[0].candidates)
     now = datetime.now(UTC)
     rows: dict[str, tuple[CandidateRows, Matrix]] = {}
     turns: dict[str, Callable[[JobSubmitted], object]] = {
@@ -133,7 +144,7 @@ def rank(trained: Trained, recipe: str, client: Client, jobs: int = 2000) -> Ran
     took: dict[str, list[float]] = {name: [] for name in turns}
     with threadpool_limits(limits=1):
         for first in range(0, jobs, TURN):
-            some = trained.submissions[first : first + TURN]
+            some = submissions[first : first + TURN]
             for job in some:
                 pairs = artifact.candidate_rows(
                     artifact.job_batch([job]), np.zeros(len(job.candidates), np.intp), job.candidates
@@ -147,9 +158,10 @@ def rank(trained: Trained, recipe: str, client: Client, jobs: int = 2000) -> Ran
     median = {name: float(np.median(seconds)) for name, seconds in took.items()}
     figures = Rank(
         recipe=recipe,
+        candidates=candidates,
         p50_ms=round(1000 * median["list"], 2),
         p99_ms=round(1000 * float(np.percentile(took["list"], 99)), 2),
-        jobs_per_s=round(_in_batches(router, trained.submissions)),
+        jobs_per_s=round(_in_batches(router, submissions)),
         redis_p50_ms=round(1000 * median["reads"], 2),
         redis_ratio=round(median["reads"] / median["list"], 2),
         redis_pipelined_ratio=round(median["pipelined"] / median["list"], 2),

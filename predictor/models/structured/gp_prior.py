@@ -8,9 +8,9 @@ Conditionals of the landmarks as in Snelson and Ghahramani, "Sparse Gaussian pro
 2006; exact where every configuration is a landmark.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -151,9 +151,17 @@ class Prior:
             variance[rows] += _squared_norm(shared[:, 1:])
         return mean, variance
 
+    def _served_block(self, model: int) -> "_ServedBlock":
+        served = self._served.get(model)
+        if served is None:
+            if len(self._served) >= SERVED_BLOCKS:
+                self._served.clear()
+            served = self._served[model] = self._serve(model)
+        return served
+
     @cached_property
-    def _served_block(self) -> Callable[[int], "_ServedBlock"]:
-        return lru_cache(SERVED_BLOCKS)(self._serve)
+    def _served(self) -> dict[int, "_ServedBlock"]:
+        return {}
 
     def _serve(self, model: int) -> "_ServedBlock":
         block = self.blocks[model]

@@ -28,7 +28,7 @@ def test_every_submission_has_twenty_candidates_that_can_be_ranked(trained: Trai
 
 
 def test_rank(trained: Trained, store: str) -> None:
-    found = launch_bench.rank(trained, "boosted", connect(store), jobs=40)
+    found = launch_bench.rank(trained, "boosted", connect(store), candidates=25, jobs=40)
     assert found.recipe == "boosted"
     assert 0 < found.p50_ms <= found.p99_ms
     assert found.sklearn_ratio and found.model_ratio and found.redis_ratio and found.jobs_per_s
