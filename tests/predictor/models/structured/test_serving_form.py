@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats, Indices, Rows, take
 from leap.predictor.history.hash_index import Keys
+from leap.predictor.models.structured import gp_prior
 from leap.predictor.models.structured.estimator import StructuredRecipe
 from leap.predictor.models.structured.exact_history import LEVELS
 from leap.predictor.models.structured.family_effects import KEYS
@@ -43,7 +44,11 @@ def as_rows(rows: Rows, job: Indices, hardware_type: NDArray[np.object_]) -> Row
     return {**take(rows, job), "hardware_type": hardware_type}
 
 
-def test_candidates_are_estimated_as_the_equations_say(model: Structured) -> None:
+@pytest.mark.parametrize("kept", [gp_prior.SERVED_BLOCKS, 2])
+def test_candidates_are_estimated_as_the_equations_say(
+    model: Structured, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(gp_prior, "SERVED_BLOCKS", kept)
     asked = spread(jobs())
     served = model.estimate_candidates(*asked).combined
     mean, deviation = slow_reference.estimate(model, as_rows(*asked))
