@@ -70,9 +70,8 @@ def _validated(event: object, event_type: type[E], limit: int) -> E:
         checked = decode(data, event_type, limit)
     except Rejected as rejected:
         raise Rejected(_with_value(event, str(rejected))) from rejected
-    for path in _optional_numbers(event_type):  # JSON has no NaN: it writes null, which reads as absent
-        if _at(checked, path) is None and (value := _at(event, path)) is not None:
-            raise Rejected(_text(path, value, "Expected a finite number"))
+    for path, value in _lost_numbers(checked, event):
+        raise Rejected(_text(path, value, "Expected a finite number"))
     return checked
 
 
@@ -173,17 +172,29 @@ def _encodes(value: object) -> bool:
     return True
 
 
+def _lost_numbers(checked: Struct, event: object) -> Iterator[tuple[Path, object]]:
+    """Numbers that were stated and read as absent: JSON has no NaN, and writes null. Structs in lists are left out."""
+    numbers, structs = _optional_fields(type(checked))
+    for name in numbers:
+        if getattr(checked, name) is None and (value := part(event, name)) is not None:
+            yield (name,), value
+    for name in structs:
+        if (inner := getattr(checked, name)) is not None:
+            for path, value in _lost_numbers(inner, part(event, name)):
+                yield (name, *path), value
+
+
 @cache
-def _optional_numbers(struct: type[Struct]) -> tuple[Path, ...]:
-    """Paths of the fields that hold a float or nothing, in a struct and those in it, but for lists of them."""
-    paths: list[Path] = []
+def _optional_fields(struct: type[Struct]) -> tuple[list[str], list[str]]:
+    """Names of the fields that hold a float or nothing, and of those that hold a struct."""
+    numbers, structs = [], []
     for field in msgspec.structs.fields(struct):
-        for inner in (field.type, *get_args(field.type)):
-            if isinstance(inner, type) and issubclass(inner, Struct):
-                paths += [(field.name, *rest) for rest in _optional_numbers(inner)]
-        if type(None) in get_args(field.type) and _holds_float(field.type):
-            paths.append((field.name,))
-    return tuple(paths)
+        kinds = (field.type, *get_args(field.type))
+        if any(isinstance(kind, type) and issubclass(kind, Struct) for kind in kinds):
+            structs.append(field.name)
+        elif type(None) in kinds and _holds_float(field.type):
+            numbers.append(field.name)
+    return numbers, structs
 
 
 def _holds_float(annotation: Any) -> bool:
