@@ -8,7 +8,7 @@ Conditionals of the landmarks as in Snelson and Ghahramani, "Sparse Gaussian pro
 2006; exact where every configuration is a landmark.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats, Indices, Rows
 from leap.predictor.models.arrays import Arrays
-from leap.predictor.models.structured.inputs import BATCH, UNSEEN, InputEncoder, Inputs, Queries
+from leap.predictor.models.structured.inputs import BATCH, UNSEEN, InputEncoder, Inputs, Queries, side_by_side
 from leap.predictor.models.structured.kernel import AT_ONCE, Kernel, SharedFeatureMap
 
 #: Model types whose block is kept as rankings read it, up to 1 MB each.
@@ -133,14 +133,14 @@ class Prior:
         mean, variance = np.empty(len(queries)), self.kernel.variance(queries)
         by_hardware, by_column, constant = self._shared_columns
         of_configuration = queries.x @ by_column + constant
-        for model, rows in _rows_by_model(queries):
+        for model, rows in queries.by_model(AT_ONCE):
             hardware, configuration = queries.hardware[rows], queries.configuration[rows]
             shared = by_hardware.take(hardware, axis=0)
             shared += of_configuration.take(configuration, axis=0)
             mean[rows] = shared[:, 0]
             if model != UNSEEN:
                 block = self._served_block(model)
-                x, position = _side_by_side(queries.x, configuration)
+                x, position = side_by_side(queries.x, configuration)
                 tables = block.tables.take(hardware, axis=0).take(block.hardware, axis=2)
                 phi = self.kernel.of_configurations(x, position, tables, block.landmarks) @ block.whiten
                 mean[rows] += phi @ block.weights
@@ -258,32 +258,6 @@ class _ServedBlock:
     whiten: Floats
     weights: Floats
     spread: NDArray[np.floating]
-
-
-def _rows_by_model(queries: Queries) -> Iterator[tuple[int, Indices | slice]]:
-    """Rows of each model type, `AT_ONCE` at most."""
-    if len(queries.model) == 1:
-        models, starts, order = queries.model, [0], None
-    else:
-        model = queries.model[queries.configuration]
-        order = np.argsort(model, kind="stable")
-        models, first = np.unique(model[order], return_index=True)
-        starts = first.tolist()
-    ends = [*starts, len(queries)][1:]
-    for model, start, end in zip(models.tolist(), starts, ends, strict=True):
-        for at in range(start, end, AT_ONCE):
-            part = slice(at, min(at + AT_ONCE, end))
-            yield model, part if order is None else order[part]
-
-
-def _side_by_side(x: Floats, configuration: Indices) -> tuple[Floats, Indices]:
-    """Configurations of rows, each once where they are side by side, and the (n,) place of each row's among them."""
-    if len(x) == 1:
-        return x, configuration
-    moved = configuration[1:] != configuration[:-1]
-    position = np.zeros(len(configuration), dtype=np.intp)
-    np.cumsum(moved, out=position[1:])
-    return x[configuration[np.append(True, moved)]], position
 
 
 def _squared_norm(rows: NDArray[np.floating]) -> NDArray[np.floating]:

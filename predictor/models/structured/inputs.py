@@ -1,5 +1,6 @@
 """Rows of attempts as the numbers that the structured prior's kernel reads."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -74,6 +75,21 @@ class Queries:
             position[self.configuration[rows]],
             self.hardware[rows],
         )
+
+    def by_model(self, most: int) -> Iterator[tuple[int, Indices | slice]]:
+        """Rows of each model type, up to `most` at a time."""
+        if len(self.model) == 1:
+            models, starts, order = self.model, [0], None
+        else:
+            model = self.model[self.configuration]
+            order = np.argsort(model, kind="stable")
+            models, first = np.unique(model[order], return_index=True)
+            starts = first.tolist()
+        ends = [*starts, len(self)][1:]
+        for one, start, end in zip(models.tolist(), starts, ends, strict=True):
+            for at in range(start, end, most):
+                part = slice(at, min(at + most, end))
+                yield one, part if order is None else order[part]
 
     @classmethod
     def of(cls, inputs: Inputs) -> "Queries":
@@ -153,6 +169,16 @@ class InputEncoder:
     def _extra_names(self) -> list[str]:
         names: list[str] = self.extras.tolist()
         return names
+
+
+def side_by_side(x: Floats, configuration: Indices) -> tuple[Floats, Indices]:
+    """Configurations of rows, each once where they are side by side, and the (n,) place of each row's among them."""
+    if len(x) == 1:
+        return x, configuration
+    moved = configuration[1:] != configuration[:-1]
+    position = np.zeros(len(configuration), dtype=np.intp)
+    np.cumsum(moved, out=position[1:])
+    return x[configuration[np.append(True, moved)]], position
 
 
 def compress(values: NDArray[Any], fill: Floats | float) -> Floats:
