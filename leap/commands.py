@@ -110,7 +110,7 @@ PANELS: dict[str, tuple[Command, ...]] = {
         Command(
             "backtest",
             "leap.retrainer.cli.backtest:backtest",
-            "Score a recipe on every attempt of a table or of the partitions, each predicted from earlier days.",
+            "Score recipes on every attempt of a table or of the partitions, each predicted from earlier days.",
             "retrainer",
         ),
         Command(
