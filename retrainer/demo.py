@@ -183,8 +183,8 @@ class Demo:
             partitions,
             LocalStore(Path(settings.artifacts)),
             load_catalog(),
-            ingest=connectors.ingest_attempts(settings, partitions),
-            snapshot=connectors.snapshot(settings, THROUGHPUT, partitions.files),
+            ingest=connectors.ingest_attempts(settings),
+            snapshot=connectors.snapshot(settings, THROUGHPUT),
             announce=connectors.announce(settings),
         )
         with self._step("night run"):

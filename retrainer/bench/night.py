@@ -97,7 +97,7 @@ def bench(settings: Settings, rows: int, recipes: tuple[str, ...], jobs: int, fo
         partitions.merge(table)
         applied = _apply(store, _of_rows(table), applied)
     families = _fill(store, applied)
-    plan = Plan(night=START + timedelta(days=DAYS), recipes=recipes, n_jobs=jobs)
+    plan = Plan(night=START + timedelta(days=DAYS), window_days=DAYS, recipes=recipes, n_jobs=jobs)
     task = _Task(folder, settings, plan, [encode(attempt) for attempt in _attempts(fleet, DAYS - 1)])
     # Not a Pool, whose processes may not have processes of their own: fits side by side would be one after the other.
     alone = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=end_with_parent)
@@ -129,7 +129,7 @@ def _night(task: _Task) -> tuple[Report, float, float, float]:
     configure(logging.WARNING)  # standard output is for the figures
     partitions = Partitions(task.folder / "partitions")
 
-    def ingest() -> list[date]:
+    def ingest(partitions: Partitions) -> list[date]:
         return partitions.ingest(decode(message, JobAttempt, MAX_DECODED_BYTES) for message in task.messages)
 
     night = Night(
@@ -137,7 +137,7 @@ def _night(task: _Task) -> tuple[Report, float, float, float]:
         LocalStore(task.folder / "artifacts"),
         load_catalog(),
         ingest=ingest,
-        snapshot=connectors.snapshot(task.settings, THROUGHPUT, partitions.files),
+        snapshot=connectors.snapshot(task.settings, THROUGHPUT),
     )
     started, before = time.monotonic(), sum(os.times()[:4])
     report = night.run(task.plan)

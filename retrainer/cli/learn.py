@@ -84,7 +84,7 @@ def _train(settings: "Settings", catalog: Catalog, table: "Table", recipes: tupl
             partitions,
             open_store(settings.artifacts, trusted_keys=settings.trusted_keys),
             catalog,
-            ingest=lambda: partitions.ingest(map(attempt_of, table.jobs)),
+            ingest=lambda into: into.ingest(map(attempt_of, table.jobs)),
             key=key,
         )
         return night.run(plan)

@@ -48,12 +48,19 @@ def retrain(
     ] = None,
     every: Annotated[Every | None, typer.Option(help="Keep running: one training run a day at 00:30 UTC.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Prediction target; all by default.")] = None,
-    window: Annotated[int, typer.Option(min=2, help="Days before the night to learn from.")] = 30,
+    window: Annotated[
+        int | None,
+        typer.Option(min=2, help="Days before the night to learn from; by default 30, more if they hold few attempts."),
+    ] = None,
     max_missing: Annotated[
-        int, typer.Option(min=0, help="Days without attempts, above which nothing is promoted.")
-    ] = 10,
+        int | None,
+        typer.Option(min=0, help="Days without attempts, above which nothing is promoted; 10 beyond what is usual."),
+    ] = None,
     recipe: Annotated[list[str] | None, typer.Option(help="Recipe to train; repeat for several.")] = None,
-    keep_days: Annotated[int, typer.Option(min=1, help="Days that partitions are kept.")] = 90,
+    keep_days: Annotated[
+        int | None,
+        typer.Option(min=1, help="Days that partitions are kept; by default 90, but none that was not learned from."),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Parallel fits.")] = 1,
     backend: Backend = "loky",
     trial: Annotated[bool, typer.Option("--trial", help="Keep the artifact, but do not move production.")] = False,
@@ -82,7 +89,7 @@ def retrain(
         window_days=window,
         max_missing=max_missing,
         recipes=known(recipe or DEFAULT_RECIPES),
-        keep_days=max(keep_days, window),
+        keep_days=max(keep_days, window or 0) if keep_days else None,
         promote=not trial,
         n_jobs=jobs,
     )
@@ -175,9 +182,9 @@ def _run(settings: "Settings", plan: "Plan", offline: bool) -> "Report":
         partitions,
         open_store(settings.artifacts, trusted_keys=settings.trusted_keys),
         catalog,
-        ingest=list if offline else connectors.ingest_attempts(settings, partitions),
+        ingest=(lambda _: []) if offline else connectors.ingest_attempts(settings),
         # Redis knows the present only: a run for a past date takes the statistics of that day from the partitions.
-        snapshot=connectors.snapshot(settings, plan.target, partitions.files) if today and not offline else None,
+        snapshot=connectors.snapshot(settings, plan.target) if today and not offline else None,
         announce=(lambda event: None) if offline else connectors.announce(settings),
         key=SigningKey(Path(settings.signing_key)) if settings.signing_key else None,
     )
@@ -192,6 +199,11 @@ def summary(report: "Report") -> str:
     if report.missing_days:
         named = report.missing_days[:3] + ("…",) * (len(report.missing_days) > 3)
         lines.append(f"  {len(report.missing_days)} days have no attempts: {', '.join(named)}")
+    if report.unlearned:
+        days = (date.fromisoformat(report.night) - date.fromisoformat(report.unlearned[0])).days
+        lines.append(f"  {_days(report.unlearned)} before the window, not learned from yet: --window {days} does so")
+    if report.pruned:
+        lines.append(f"  {_days(report.pruned)} removed; --keep-days says how many are kept")
     for row in report.recipes:
         scores = row.all
         result = f"w20 {scores.w20:5} w5 {scores.w5:5} MdAPE {scores.mdape:5}" if scores else f"failed: {row.error}"
@@ -213,6 +225,10 @@ def summary(report: "Report") -> str:
         lines += [f"  {line}" for line in in_words(report.definitions)]
     lines.append(f"{report.artifact}: {'promoted' if report.promoted else 'kept, not promoted'}: {report.reason}")
     return "\n".join(lines)
+
+
+def _days(days: Sequence[str]) -> str:
+    return f"{len(days)} days, {days[0]} to {days[-1]}"
 
 
 def demo(

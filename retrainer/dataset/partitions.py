@@ -1,10 +1,11 @@
 """Daily partitions of the feature table: Parquet, one directory a day, a day being when attempts finished."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from io import BytesIO
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
@@ -13,7 +14,9 @@ from leap.predictor.features.history import SECONDS_PER_DAY
 from leap.predictor.history import definitions
 from leap.predictor.history.definitions import Definitions
 from leap.retrainer.dataset.feature_table import frame, normalise
-from leap.retrainer.storage.files import open_files
+from leap.retrainer.dataset.record import Record
+from leap.retrainer.storage.files import Files, open_files
+from leap.retrainer.storage.overlay import Overlay
 from leap.schemas.events import JobAttempt
 from leap.schemas.hardware import Catalog
 
@@ -29,6 +32,8 @@ class Partitions:
         Holds ``day=YYYY-MM-DD/attempts.parquet``.
     catalog
         By whose names rows are read, whatever they were written under; without one as they were written.
+    files
+        Where they are kept; those under `root` unless given.
 
     Attributes
     ----------
@@ -36,10 +41,19 @@ class Partitions:
         All files under the root: reports and statistics lie beside the partitions.
     """
 
-    def __init__(self, root: str | Path, catalog: Catalog | None = None) -> None:
+    def __init__(self, root: str | Path, catalog: Catalog | None = None, files: Files | None = None) -> None:
         self.root = root
         self._catalog = catalog
-        self.files = open_files(root)
+        self.files = files or open_files(root)
+
+    def for_trial(self) -> "Partitions":
+        """The same partitions, of which whatever is written stays in memory."""
+        return Partitions(self.root, self._catalog, Overlay(self.files))
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether what is written stays in memory."""
+        return isinstance(self.files, Overlay)
 
     def days(self) -> list[date]:
         """Days that have a partition, in order."""
@@ -73,6 +87,8 @@ class Partitions:
         """
         if rows.empty:
             return []
+        if not self.days() and Record.read(self.files) is None:
+            Record(offsets={}).write(self.files)  # or they would be taken for partitions of before there were records
         written = []
         day_number = np.floor(rows["finished_at"].to_numpy(float) / SECONDS_PER_DAY).astype(int)
         for number in np.unique(day_number):
@@ -88,12 +104,29 @@ class Partitions:
         """`merge` of joined attempts."""
         return self.merge(frame(attempts))
 
-    def prune(self, before: date) -> list[date]:
-        """Remove the partitions of days before `before`."""
-        doomed = [day for day in self.days() if day < before]
+    def absorb(self, attempts: Iterable[JobAttempt], offsets: Mapping[str, int]) -> list[date]:
+        """`ingest`, and then record the offsets that the topic was read to."""
+        written = self.ingest(attempts)
+        record = Record.read(self.files) or Record()
+        msgspec.structs.replace(record, offsets={**(record.offsets or {}), **offsets}).write(self.files)
+        return written
+
+    def learned(self, days: Iterable[date]) -> None:
+        """Record that a training run has learned from those of `days` that there are."""
+        record, sizes = Record.read(self.files) or Record(), self.sizes()
+        learned = {day: size for day, size in record.learned.items() if day in sizes}
+        learned |= {day: sizes[day] for day in days if day in sizes}
+        msgspec.structs.replace(record, learned=learned).write(self.files)
+
+    def unlearned(self) -> list[date]:
+        """Days that no training run has learned from as they are, in order."""
+        learned = (Record.read(self.files) or Record()).learned
+        return [day for day, size in self.sizes().items() if learned.get(day) != size]
+
+    def prune(self, doomed: Iterable[date]) -> None:
+        """Remove the partitions of days."""
         for day in doomed:
             self.files.remove(_name(day))
-        return doomed
 
     def sizes(self) -> dict[date, int]:
         """Day to the length of its partition in bytes, which tells whether it has changed."""

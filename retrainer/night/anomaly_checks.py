@@ -1,7 +1,7 @@
 """Anomaly checks on the training window: with an anomaly a run keeps its artifact but does not promote it."""
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, timedelta
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,8 @@ from leap.predictor.features.batch import Floats
 from leap.predictor.features.history import SECONDS_PER_DAY
 from leap.retrainer.dataset.partitions import day_of
 
-#: Days that may be missing in a window: a fleet that rests at weekends has eight or nine of thirty.
+#: Days that are looked at for missing ones, and how many of them may be missing beyond what is usual.
+JUDGED_DAYS = 30
 MAX_MISSING = 10
 #: Share of a usual day's attempts below which a day is suspicious; on the simulated fleet the least is 0.86.
 LEAST_SHARE = 0.25
@@ -25,6 +26,29 @@ LEAST_DAYS = 3
 LEAST_ATTEMPTS = 100
 #: Missing days that a reason names.
 NAMED = 5
+
+
+def unusual_gaps(present: Sequence[date]) -> tuple[list[date], int]:
+    """Days without attempts among the latest 30, up to the last that has some, and how many of them there may be.
+
+    Usual is the share of the days before them. A fleet that has not yet 30 of those has nothing to go by: all may be
+    missing.
+
+    Examples
+    --------
+    >>> every, second = ([date.fromordinal(738_000 + n) for n in range(0, 90, step)] for step in (1, 2))
+    >>> [(len(gaps), allowed) for gaps, allowed in (unusual_gaps(every), unusual_gaps(second))]
+    [(0, 10), (15, 25)]
+    >>> unusual_gaps([date(2026, 1, 1), date(2026, 1, 20)])[1]
+    30
+    """
+    if not present:
+        return [], 0
+    known, first, judged = {*present}, present[0], present[-1] - timedelta(days=JUDGED_DAYS - 1)
+    gaps = [day for n in range(JUDGED_DAYS) if (day := judged + timedelta(days=n)) > first and day not in known]
+    before = (judged - first).days
+    usual = 1.0 - sum(day < judged for day in present) / before if before >= JUDGED_DAYS else 1.0
+    return gaps, min(JUDGED_DAYS, MAX_MISSING + round(JUDGED_DAYS * usual))
 
 
 def window_anomalies(rows: pd.DataFrame, y: Floats, gaps: Sequence[date], max_missing: int) -> tuple[str, ...]:

@@ -22,7 +22,8 @@ from leap.predictor.artifacts.manifest import Manifest
 from leap.predictor.artifacts.signing import SigningKey
 from leap.predictor.artifacts.store import ArtifactStore, prune
 from leap.retrainer.dataset import statistics_array
-from leap.retrainer.dataset.partitions import Partitions, day_number
+from leap.retrainer.dataset.partitions import Partitions, day_number, day_of
+from leap.retrainer.dataset.record import Record
 from leap.retrainer.dataset.statistics_array import StatisticsSnapshot
 from leap.retrainer.night import promotion_gate, publish
 from leap.retrainer.night.model_selection import select_champion
@@ -31,11 +32,14 @@ from leap.retrainer.night.publish import Production
 from leap.retrainer.night.serving_skew import skew
 from leap.retrainer.night.state import NightState
 from leap.retrainer.night.window import open_window
+from leap.retrainer.storage.files import Files
 from leap.schemas.events import THROUGHPUT, ArtifactPublished
 from leap.schemas.hardware import Catalog
 
 log = structlog.get_logger(__name__)
 
+#: Days that partitions are kept, unless stated.
+KEEP_DAYS = 90
 #: Share of the observations in the partitions that the store may lack: a store that was lost, or is another
 #: fleet's, would be published as a fleet without history.
 MAX_BEHIND = 0.01
@@ -47,9 +51,10 @@ class Night:
     Parameters
     ----------
     ingest
-        Brings the partitions up to date with the attempts of the topic; returns the days written.
+        Brings partitions up to date with the attempts of the topic; returns the days written.
     snapshot
-        The statistics of the moment from Redis; none takes those of the partitions, as a run for a past date must.
+        The statistics of the moment from Redis, backed up among files; none takes those of the partitions, as a run for
+        a past date must.
     announce
         Tells the world.
     key
@@ -61,8 +66,8 @@ class Night:
         partitions: Partitions,
         store: ArtifactStore,
         catalog: Catalog,
-        ingest: Callable[[], list[date]] = list,
-        snapshot: Callable[[], StatisticsSnapshot] | None = None,
+        ingest: Callable[[Partitions], list[date]] = lambda partitions: [],
+        snapshot: Callable[[Files], StatisticsSnapshot] | None = None,
         announce: Callable[[ArtifactPublished], None] = lambda event: None,
         key: SigningKey | None = None,
     ) -> None:
@@ -75,7 +80,7 @@ class Night:
         self._key = key
 
     def run(self, plan: Plan) -> Report:
-        """Run all steps.
+        """Run all steps. A trial keeps its artifact and its report, and writes nothing else.
 
         Raises
         ------
@@ -95,7 +100,8 @@ class Night:
             "report": self._write_report,
         }
         with _scratch_folder(self._partitions, plan.target) as folder:
-            state = NightState(plan, folder)
+            partitions = self._partitions if plan.promote else self._partitions.for_trial()
+            state = NightState(plan, folder, partitions)
             for name, step in steps.items():
                 log.info("step started", step=name)
                 started = time.monotonic()
@@ -106,13 +112,15 @@ class Night:
 
     def _ingest(self, state: NightState) -> None:
         """Merge the attempts of the topic into the partitions."""
-        log.info("partitions written", days=len(self._ingest_attempts()))
+        if Record.read(state.partitions.files) is None:  # written before there were records, or new
+            state.partitions.learned(_in_reported_windows(state.partitions))
+        log.info("partitions written", days=len(self._ingest_attempts(state.partitions)))
 
     def _read_window(self, state: NightState) -> None:
         """Read the days before the run, cut into training and held-out attempts."""
         plan = state.plan
         state.window = open_window(
-            self._partitions, plan.night, plan.window_days, self._catalog, plan.target, plan.max_missing
+            state.partitions, plan.night, plan.window_days, self._catalog, plan.target, plan.max_missing
         )
         log.info("window read", training=len(state.window.training), held_out=len(state.window.held_out))
 
@@ -143,7 +151,7 @@ class Night:
         if self._store_statistics is None:
             state.statistics, state.store_difference = StatisticsSnapshot(statistics.records(last)), None
         else:
-            state.statistics = self._store_statistics()
+            state.statistics = self._store_statistics(state.partitions.files)
             expected = statistics.records(last + 1)
             state.store_difference = statistics_array.difference(state.statistics.records, expected)
             log.info("store compared with partitions", **msgspec.structs.asdict(state.store_difference))
@@ -172,16 +180,26 @@ class Night:
         self._store.add(target, written)
         if promoted:
             publish.move(self._store, target, written.name, state.decision.reason, state.production)
-        self._announce(publish.announcement(target, written.name, promoted, state.reason, manifest.metrics))
+        if state.plan.promote:
+            self._announce(publish.announcement(target, written.name, promoted, state.reason, manifest.metrics))
         log.info("artifact published", artifact=written.name, promoted=promoted, reason=state.reason)
         return written.name
 
     def _prune(self, state: NightState) -> None:
-        """Remove partitions and artifacts beyond their retention; of attempts only their definitions stay."""
-        plan = state.plan
-        if plan.promote:
-            self._partitions.keep_definitions(state.window.definitions)
-        self._partitions.prune(plan.night - timedelta(days=plan.keep_days))
+        """Remove partitions and artifacts beyond their retention; of a trial there is nothing to remove."""
+        plan, window, partitions = state.plan, state.window, state.partitions
+        if not plan.promote:
+            return
+        partitions.keep_definitions(window.definitions)
+        partitions.learned(day_of(number) for number in range(day_number(window.first), day_number(plan.night)))
+        unlearned = {day for day in partitions.unlearned() if day < window.first}
+        if plan.keep_days:
+            oldest, kept = plan.night - timedelta(days=plan.keep_days), set[date]()
+        else:
+            oldest, kept = min(plan.night - timedelta(days=KEEP_DAYS), window.first), unlearned
+        state.pruned = [day for day in partitions.days() if day < oldest and day not in kept]
+        state.unlearned = sorted(unlearned - {*state.pruned})
+        partitions.prune(state.pruned)
         prune(self._store, plan.target, plan.keep_artifacts)
 
     def _write_report(self, state: NightState) -> None:
@@ -190,6 +208,14 @@ class Night:
         state.report = state.to_report()
         data = msgspec.json.format(msgspec.json.encode(state.report), indent=1)
         self._partitions.files.write(report_name(plan.target, plan.night, trial=not plan.promote), data)
+
+
+def _in_reported_windows(partitions: Partitions) -> Iterator[date]:
+    """Days that runs have learned from, by their reports."""
+    for name in partitions.files.names("reports/*.json"):
+        report = msgspec.json.decode(partitions.files.read(name), type=Report)
+        first, last = date.fromisoformat(report.window_from), date.fromisoformat(report.window_to)
+        yield from (day for day in partitions.days() if first <= day <= last)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import msgspec
 from leap.predictor.models.accuracy import Accuracy
 from leap.retrainer.dataset.statistics_array import Difference
 from leap.retrainer.evaluation.definitions import Definedness
-from leap.retrainer.night.anomaly_checks import MAX_MISSING
 from leap.retrainer.night.model_selection import RecipeResult
 from leap.retrainer.night.serving_skew import Skew
 from leap.schemas.events import THROUGHPUT
@@ -24,12 +23,14 @@ class Plan:
     ----------
     night
         Date of the run; the window is the days before it.
+    window_days, max_missing
+        Days of the window, and those without attempts above which nothing is promoted; none follow from the partitions,
+        see :func:`leap.retrainer.night.window.open_window`.
     margin
         Points of w20 by which the new model may be worse than production's, beyond chance.
-    max_missing
-        Days without attempts, after the first that has some, above which nothing is promoted.
     keep_days, keep_artifacts
-        Retention of partitions, and how many artifacts stay beside the one in production.
+        Retention of partitions, and how many artifacts stay beside the one in production. Without `keep_days` a
+        partition goes after 90 days, if it has left the window and a run has learned from it.
     accept_anomalies
         Whether a window that is not as usual may be promoted from all the same: a table has the days that it has.
     promote
@@ -38,12 +39,12 @@ class Plan:
 
     night: date
     target: str = THROUGHPUT
-    window_days: int = 30
+    window_days: int | None = None
     recipes: tuple[str, ...] = DEFAULT_RECIPES
     margin: float = 1.0
-    max_missing: int = MAX_MISSING
+    max_missing: int | None = None
     accept_anomalies: bool = False
-    keep_days: int = 90
+    keep_days: int | None = None
     keep_artifacts: int = 30
     promote: bool = True
     n_jobs: int = 1
@@ -67,6 +68,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         Where the new model was worse: production's with the history of this night, to which production moved.
     definitions
         Model types without a definition, and the scores of those with one beside them.
+    unlearned, pruned
+        Days before the window that no run has learned from, and those whose partitions were removed.
     keys
         Keys in the artifact's snapshot.
     seconds
@@ -94,6 +97,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     renewed: str | None = None
     definitions: Definedness | None = None
+    unlearned: tuple[str, ...] = ()
+    pruned: tuple[str, ...] = ()
     keys: int
     seconds: dict[str, float]
 

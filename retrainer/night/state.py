@@ -1,6 +1,7 @@
 """What the steps of a nightly run hand on."""
 
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from leap.predictor.features.batch import Floats
 from leap.predictor.history.snapshot import Snapshot
 from leap.predictor.models.accuracy import accuracy
+from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.dataset.statistics_array import Difference, StatisticsSnapshot
 from leap.retrainer.evaluation.definitions import definedness
 from leap.retrainer.night.model_selection import Comparison
@@ -26,6 +28,8 @@ class NightState:
     ----------
     folder
         For what is not published yet.
+    partitions
+        What is learned from; in a trial, what is written to it stays in memory.
     window
         Set by ``window``.
     comparison
@@ -38,6 +42,8 @@ class NightState:
         form in the artifact.
     artifact, renewed
         Set by ``publish``: versions of the champion, and of production's model with new history if it was renewed.
+    unlearned, pruned
+        Set by ``prune``: days before the window that no run has learned from, and those that were removed.
     report
         Set by ``report``.
     seconds
@@ -46,6 +52,7 @@ class NightState:
 
     plan: Plan
     folder: Path
+    partitions: Partitions
     window: Window = field(init=False)
     comparison: Comparison = field(init=False)
     production: Production = field(init=False)
@@ -57,6 +64,8 @@ class NightState:
     snapshot: Snapshot = field(init=False)
     artifact: str = field(init=False)
     renewed: str | None = field(init=False)
+    unlearned: list[date] = field(default_factory=list)
+    pruned: list[date] = field(default_factory=list)
     report: Report = field(init=False)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -95,6 +104,8 @@ class NightState:
             reason=self.reason,
             renewed=self.renewed,
             definitions=definedness(window.training, window.held_out, comparison.predicted),
+            unlearned=tuple(map(str, self.unlearned)),
+            pruned=tuple(map(str, self.pruned)),
             keys=len(self.snapshot),
             seconds=dict(self.seconds),
         )

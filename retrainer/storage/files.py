@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
+from leap.predictor.storage.fsync import sync
 from leap.predictor.storage.urls import open_filesystem
 
 
@@ -66,6 +67,7 @@ class LocalFiles:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
+        sync(path.parent)
 
     def create(self, name: str, data: bytes) -> bool:
         """See :class:`Files`."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as RawMessage
 
-from leap.streams.kafka.clients import consumer_config, offsets_for_times
+from leap.streams.kafka.clients import consumer_config, offsets_for_times, when_led
 from leap.streams.kafka.message import Message, unreadable
 from leap.streams.kafka.topic_admin import TopicError, topic_ids
 from leap.streams.runtime.settings import Settings
@@ -29,10 +29,8 @@ def read_range(
 ) -> Iterator[Message]:
     """Read the messages with a timestamp in [start, end), each partition in order, up to its current end.
 
-    The end of a partition is the high watermark of its first fetch, or the end-of-partition event where a
-    transaction marker comes last. Timestamps need not ascend, so `end` only filters. A broker that answers every
-    lookup by time with 0 costs a longer read but no message. Messages that cannot be decompressed have no
-    timestamp and are left out.
+    Timestamps need not ascend, so `end` only filters. A broker that answers every lookup by time with 0 costs a longer
+    read but no message. Messages that cannot be decompressed have no timestamp and are left out.
 
     Parameters
     ----------
@@ -52,23 +50,60 @@ def read_range(
     TimeoutError
         If no message arrives for 30 s before the end.
     """
-    topic_id = topic_ids(settings, [topic])[topic]
-    begins = begins or {}
     first = 0 if start is None else _milliseconds(start)
     last = math.inf if end is None else _milliseconds(end)
-    consumer = Consumer(consumer_config(settings, f"range-{uuid.uuid4()}"))
+    for message in read_on(settings, topic, begins or {}, first_ms=first):
+        if first <= message.timestamp_ms < last:
+            yield message
+
+
+def read_on(
+    settings: Settings,
+    topic: str,
+    begins: Mapping[tuple[str, int], int],
+    group: str | None = None,
+    first_ms: int = 0,
+) -> Iterator[Message]:
+    """Read all messages from `begins` on, each partition in order, up to its current end.
+
+    The end of a partition is the high watermark of its first fetch, or the end-of-partition event where a
+    transaction marker comes last. Raises as :func:`read_range` does.
+
+    Parameters
+    ----------
+    begins
+        (topic id, partition) to the offset to start from; a partition without one starts at `first_ms`.
+    group
+        Consumer group with whose rights it reads, and which it does not join.
+    first_ms
+        Timestamp, milliseconds since 1970; 0 is the beginning.
+    """
+    topic_id = topic_ids(settings, [topic])[topic]
+    consumer = Consumer(consumer_config(settings, group or f"range-{uuid.uuid4()}"))
     try:
-        starts = _starts(consumer, topic, first)
+        starts = _starts(consumer, topic, first_ms)
         positions = {number: begins[topic_id, number] for number in starts if (topic_id, number) in begins}
         ends: dict[int, int] = {}
         for raw in _until_ends(consumer, topic, starts | positions, ends):
             number, offset = raw.partition() or 0, raw.offset() or 0
-            message = Message.of(raw, topic_id, positions.get(number, offset if first else 0))
+            message = Message.of(raw, topic_id, positions.get(number, offset if first_ms else 0))
             positions[number] = offset + 1
-            if message.offset < ends[number] and first <= message.timestamp_ms < last:
+            if message.offset < ends[number]:
                 yield message
     finally:
         consumer.close()
+
+
+def committed(settings: Settings, group: str, topic: str) -> dict[tuple[str, int], int]:
+    """(topic id, partition) to the offset that a consumer group has committed, of those where it has."""
+    topic_id = topic_ids(settings, [topic])[topic]
+    consumer = Consumer(consumer_config(settings, group))
+    try:
+        asked = [TopicPartition(topic, number) for number in _starts(consumer, topic, 0)]
+        answers = when_led(lambda: consumer.committed(asked, timeout=TIMEOUT_S), TIMEOUT_S)
+    finally:
+        consumer.close()
+    return {(topic_id, answer.partition): answer.offset for answer in answers if answer.offset >= 0}
 
 
 def _until_ends(consumer: Consumer, topic: str, starts: dict[int, int], ends: dict[int, int]) -> Iterator[RawMessage]:

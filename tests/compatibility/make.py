@@ -105,8 +105,8 @@ def make(folder: Path) -> None:
         partitions = Partitions(Path(settings.partitions))
         store = LocalStore(folder / "artifacts")
         ingest, snapshot = (
-            connectors.ingest_attempts(settings, partitions),
-            connectors.snapshot(settings, THROUGHPUT, partitions.files),
+            connectors.ingest_attempts(settings),
+            connectors.snapshot(settings, THROUGHPUT),
         )
         for recipe in RECIPES:
             night = Night(partitions, store, load_catalog(), ingest=ingest, snapshot=snapshot)

@@ -149,7 +149,7 @@ def test_keys_of_the_store_go_on_being_exact(made: Path, settings: Settings, tmp
     rows = partitions.read(partitions.days())
     expected = statistics_array.merged([observations(rows, log_target(rows, THROUGHPUT))])
     files = Partitions(tmp_path).files
-    frozen = snapshot(settings, THROUGHPUT, files)()
+    frozen = snapshot(settings, THROUGHPUT)(files)
     difference = statistics_array.difference(frozen.records, expected)
     assert (difference.behind, difference.unequal) == (0, 0)
     assert difference.equal > 100

@@ -195,7 +195,7 @@ def test_mlperf_end_to_end(topics: Settings, jobs: list[Job], tmp_path: Path) ->
         partitions = Partitions(Path(settings.partitions))
         night = Night(
             partitions, open_store(settings.artifacts), load_catalog(),
-            ingest=edges.ingest_attempts(settings, partitions),
+            ingest=edges.ingest_attempts(settings),
             announce=edges.announce(settings),
         )  # fmt: skip
         # Rounds lie months apart, and whatever its scores the night promotes.

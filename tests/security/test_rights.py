@@ -86,8 +86,8 @@ def test_every_program_does_its_job(
     joiner_loop(house.settings("joiner")).run(until_end=True)
     retrainer = house.settings("retrainer")
     partitions = Partitions(tmp_path / "partitions")
-    assert edges.ingest_attempts(retrainer, partitions)() == [HOURLY.date()]
-    assert len(edges.snapshot(retrainer, THROUGHPUT, partitions.files)().records) == 3
+    assert edges.ingest_attempts(retrainer)(partitions) == [HOURLY.date()]
+    assert len(edges.snapshot(retrainer, THROUGHPUT)(partitions.files).records) == 3
     published = ArtifactPublished(target=THROUGHPUT, artifact="x", promoted=True, reason="test", published_at=HOURLY)
     edges.announce(retrainer)(published)
     with connect(operator.redis_url) as client:

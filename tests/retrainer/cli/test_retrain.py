@@ -49,4 +49,4 @@ def test_the_reports_are_json_for_a_program(partitions: Partitions, tmp_path: Pa
 def test_without_partitions_it_says_what_to_do(tmp_path: Path) -> None:
     result = run(tmp_path)
     assert result.exit_code == 1
-    assert "Check `leap worker joiner`, or widen the window with --window" in result.output
+    assert "Check `leap worker joiner`, or `leap learn` a table of past jobs" in result.output

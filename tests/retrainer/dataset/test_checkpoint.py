@@ -43,7 +43,7 @@ def test_history_outlives_the_partitions(tmp_path: Path) -> None:
     for day in range(1, 10):
         partitions.ingest(one for one in attempts if on(day - 1) <= one.completed.finished_at.date() < on(day))
         assert_same(StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(day - 1)), before(attempts, on(day - 1)))
-        partitions.prune(on(day - 1))
+        partitions.prune([on(day - 2)])
     assert len(partitions.days()) == 1
 
 
@@ -97,7 +97,7 @@ def test_shorter_windows_do_not_drive_out_what_longer_ones_need(tmp_path: Path) 
     partitions = Partitions(tmp_path)
     partitions.ingest(attempts)
     StatisticsCheckpoint(partitions, THROUGHPUT, 30).before(on(3))
-    partitions.prune(on(3))
+    partitions.prune(map(on, range(3)))
     for day in range(5, 5 + 2 * carried.KEPT):
         StatisticsCheckpoint(partitions, THROUGHPUT, 7).before(on(day))
     assert_same(StatisticsCheckpoint(partitions, THROUGHPUT, 30).before(on(4)), before(attempts, on(4)))

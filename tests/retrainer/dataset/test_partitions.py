@@ -72,10 +72,10 @@ def test_rows_of_earlier_spellings_are_read_under_the_names_of_the_catalog(tmp_p
     assert partitions.read(partitions.days(), columns=["hardware_type"])["hardware_type"].tolist() == expected
 
 
-def test_prune_removes_days_before(tmp_path: Path) -> None:
+def test_pruned_days_are_gone(tmp_path: Path) -> None:
     partitions = Partitions(tmp_path)
     partitions.ingest([attempt(submission(f"a-{n}", at=MIDNIGHT + timedelta(days=n)), "fast", 1.0) for n in range(4)])
-    assert partitions.prune(date(2026, 3, 3)) == [date(2026, 3, 1), date(2026, 3, 2)]
+    partitions.prune([date(2026, 3, 1), date(2026, 3, 2)])
     assert partitions.days() == [date(2026, 3, 3), date(2026, 3, 4)]
     assert partitions.read([date(2026, 3, 1)]).empty
 

@@ -41,7 +41,7 @@ def run(root: Path, point: str, signal: int) -> None:
     if point == "move":
         publish.move = before_move
     partitions = Partitions(root / "partitions")
-    night = Night(partitions, LocalStore(root / "artifacts"), CATALOG, ingest=lambda: partitions.ingest(past()))
+    night = Night(partitions, LocalStore(root / "artifacts"), CATALOG, ingest=lambda into: into.ingest(past()))
     with night_lock(partitions.root):
         night.run(PLAN)
 

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from confluent_kafka import Consumer
 
 from leap.predictor.history.snapshot import key_hash
 from leap.retrainer.dataset import statistics_array
 from leap.retrainer.dataset.feature_table import frame, log_target
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
+from leap.retrainer.dataset.record import FILE, Record
 from leap.retrainer.dataset.statistics_array import difference
 from leap.retrainer.night import connectors
 from leap.retrainer.storage.files import LocalFiles
@@ -24,7 +26,7 @@ from leap.streams.history.rebuild import rebuild
 from leap.streams.history.store import HistoryStore
 from leap.streams.history.updates import Observation
 from leap.streams.history.worker import history_loop, keys
-from leap.streams.kafka.clients import CheckedProducer
+from leap.streams.kafka.clients import CheckedProducer, commit_offsets, consumer_config
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.redis_store.client import connect
 from leap.streams.runtime.settings import Settings
@@ -43,11 +45,11 @@ def test_attempts_of_the_topic_become_partitions_once(topics: Settings, tmp_path
     made = past()
     partitions = Partitions(tmp_path)
     send(topics, ATTEMPTS, [*map(encode, made[:400]), b"broken", *map(encode, made[350:400])])
-    assert len(connectors.ingest_attempts(topics, partitions)()) == 7
+    assert len(connectors.ingest_attempts(topics)(partitions)) == 7
     assert set(partitions.read(partitions.days())["attempt_id"]) == {one.attempt_id for one in made[:400]}
     send(topics, ATTEMPTS, [encode(one) for one in made[400:]])
-    assert len(connectors.ingest_attempts(topics, partitions)()) == 4
-    assert connectors.ingest_attempts(topics, partitions)() == []
+    assert len(connectors.ingest_attempts(topics)(partitions)) == 4
+    assert connectors.ingest_attempts(topics)(partitions) == []
     rows = partitions.read(partitions.days())
     assert sorted(rows["attempt_id"]) == sorted(one.attempt_id for one in made)
     [letter] = read_range(topics, topics.topic(DEAD_LETTERS))
@@ -68,9 +70,47 @@ def test_a_night_that_dies_before_its_partitions_are_written_reads_the_attempts_
     with monkeypatch.context() as patched:
         patched.setattr(partitions, "ingest", die)
         with pytest.raises(Killed):
-            connectors.ingest_attempts(topics, partitions)()
-    connectors.ingest_attempts(topics, partitions)()
+            connectors.ingest_attempts(topics)(partitions)
+    connectors.ingest_attempts(topics)(partitions)
     assert len(partitions.read(partitions.days())) == len(past())
+
+
+def test_partitions_take_nothing_from_each_other_and_trials_nothing_at_all(topics: Settings, tmp_path: Path) -> None:
+    made = past()
+    send(topics, ATTEMPTS, [*map(encode, made[:400]), b"broken"])
+    ours, theirs = Partitions(tmp_path / "ours"), Partitions(tmp_path / "theirs")
+    absorbed = connectors.ingest_attempts(topics)
+    absorbed(ours)
+    send(topics, ATTEMPTS, [encode(one) for one in made[400:]])
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    trial = ours.for_trial()
+    absorbed(trial)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    for partitions in (theirs, ours):
+        absorbed(partitions)
+        assert len(partitions.read(partitions.days())) == len(made) == len(trial.read(trial.days()))
+    assert Record.read(ours.files) == Record.read(theirs.files) == Record.read(trial.files)
+    assert len([*read_range(topics, topics.topic(DEAD_LETTERS))]) == 2, "one from each, none from the trial"
+
+
+def test_partitions_of_before_there_were_records_go_on_where_the_group_stood(topics: Settings, tmp_path: Path) -> None:
+    made = past()
+    partitions = Partitions(tmp_path)
+    partitions.ingest(made[:400])
+    partitions.files.remove(FILE)
+    name = topics.topic(ATTEMPTS)
+    send(topics, ATTEMPTS, [encode(one) for one in made[:400]])
+    messages = [*read_range(topics, name)]
+    ends = {(name, one.partition): one.offset + 1 for one in messages}
+    consumer = Consumer(consumer_config(topics, connectors.WORKER))
+    commit_offsets(consumer, ends)
+    consumer.close()
+    assert connectors.ingest_attempts(topics)(partitions) == [], "what it had absorbed is not read again"
+    begins = {f"{messages[0].topic_id}/{number}": offset for (_, number), offset in ends.items()}
+    assert Record.read(partitions.files) == Record(begins)
+    send(topics, ATTEMPTS, [encode(one) for one in made[400:]])
+    assert len(connectors.ingest_attempts(topics)(partitions)) == 4
+    assert len(partitions.read(partitions.days())) == len(made)
 
 
 def test_the_announcement_is_on_the_topic(topics: Settings) -> None:
@@ -90,7 +130,7 @@ def test_the_store_holds_what_the_partitions_say(topics: Settings, tmp_path: Pat
     # What the history worker counts under the family that it works out of the name, the table has by that family.
     rows["family"] = [keys(one.completed, CATALOG)[0].name for one in made]
     statistics = PointInTimeStatistics(rows, log_target(rows, THROUGHPUT))
-    frozen = connectors.snapshot(topics, THROUGHPUT, LocalFiles(tmp_path))()
+    frozen = connectors.snapshot(topics, THROUGHPUT)(LocalFiles(tmp_path))
     found = difference(frozen.records, statistics.records(100_000))
     assert (found.keys, found.equal) == (12 + 36 + 4, 12 + 36 + 4)
     assert sum(offset + 1 for offset in frozen.fences.values()) == len(made)
@@ -103,14 +143,14 @@ def test_what_a_night_backed_up_is_restored(topics: Settings, tmp_path: Path) ->
     files.write(f"history/{THROUGHPUT}-2026-01-01.gz", b"old")
     for day in range(2, 9):
         files.write(f"history/{THROUGHPUT}-2026-01-0{day}.gz", b"kept")
-    before = connectors.snapshot(topics, THROUGHPUT, files)()
+    before = connectors.snapshot(topics, THROUGHPUT)(files)
     *kept, newest = files.names("history/*")
     assert len(kept) == 6 and files.read(kept[0]) == b"kept"
     with connect(topics.redis_url) as client:
         store = HistoryStore(client, topics.redis_prefix)
         store.remove(THROUGHPUT, 0)
         rebuild(topics, store, backup=tmp_path / newest)
-    after = connectors.snapshot(topics, THROUGHPUT, files)()
+    after = connectors.snapshot(topics, THROUGHPUT)(files)
     assert difference(after.records, before.records).equal == len(before.records)
 
 
@@ -122,7 +162,7 @@ def test_nights_over_an_emptied_store_do_not_push_out_the_backup_that_holds_most
     files.write(f"history/{THROUGHPUT}-2026-01-02.gz", b"best" * 2000)
     for day in range(3, 10):
         files.write(f"history/{THROUGHPUT}-2026-01-0{day}.gz", b"emptied")
-    connectors.snapshot(topics, THROUGHPUT, files)()
+    connectors.snapshot(topics, THROUGHPUT)(files)
     names = files.names("history/*")
     assert len(names) == 1 + connectors.KEPT_BACKUPS
     assert files.read(names[0]) == b"best" * 2000
@@ -153,7 +193,7 @@ def test_every_family_is_whole_while_writers_go_on(settings: Settings, tmp_path:
     for writer in writers:
         writer.start()
     try:
-        frozen = [connectors.snapshot(settings, THROUGHPUT, LocalFiles(tmp_path))() for _ in range(8)]
+        frozen = [connectors.snapshot(settings, THROUGHPUT)(LocalFiles(tmp_path)) for _ in range(8)]
     finally:
         stop.set()
         for writer in writers:

@@ -53,7 +53,7 @@ def test_a_night_killed_at_any_step_leaves_production_whole_and_a_rerun_complete
         artifacts.load(store.folder(THROUGHPUT, version))
     assert bool(partitions.files.names(report_name(THROUGHPUT, NIGHT))) is (point == "report")
 
-    night = Night(partitions, store, CATALOG, ingest=lambda: partitions.ingest(past()))
+    night = Night(partitions, store, CATALOG, ingest=lambda into: into.ingest(past()))
     report = night.run(PLAN)
     now = store.pointer(THROUGHPUT)
     assert now is not None

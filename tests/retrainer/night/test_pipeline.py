@@ -22,6 +22,7 @@ from leap.retrainer.night.pipeline import Night
 from leap.retrainer.night.plan import Plan, Report, report_name
 from leap.retrainer.night.recipes import RECIPES, Recipe
 from leap.retrainer.night.window import NothingToLearn
+from leap.retrainer.storage.files import Files
 from leap.schemas.events import THROUGHPUT, ArtifactPublished
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG, MIDNIGHT, MODEL, submission
@@ -62,7 +63,7 @@ def test_the_snapshot_in_the_artifact_is_that_of_the_store(places: tuple[Partiti
     rows = partitions.read(partitions.days())
     told = PointInTimeStatistics(rows, log_target(rows, THROUGHPUT)).records(day_number(NIGHT))
     frozen = StatisticsSnapshot(np.concatenate([told, more]), {"topic/0": 41})
-    report = Night(partitions, store, CATALOG, snapshot=lambda: frozen).run(PLAN)
+    report = Night(partitions, store, CATALOG, snapshot=lambda files: frozen).run(PLAN)
     loaded = artifacts.load(store.folder(THROUGHPUT, report.artifact))
     assert loaded.snapshot.hashes[:2].tolist() == [3, 7]
     np.testing.assert_allclose(loaded.snapshot.statistics[1], [2.0, 5.0, 0.5**0.5, 5.5, 1.0], rtol=1e-6)
@@ -79,7 +80,7 @@ def test_a_store_that_lacks_history_is_not_published(places: tuple[Partitions, L
     rows = partitions.read(partitions.days())
     whole = PointInTimeStatistics(rows, log_target(rows, THROUGHPUT)).records(day_number(NIGHT))
     frozen = StatisticsSnapshot(whole[:kept], {"topic/0": 41})
-    report = Night(partitions, store, CATALOG, snapshot=lambda: frozen).run(PLAN)
+    report = Night(partitions, store, CATALOG, snapshot=lambda files: frozen).run(PLAN)
     assert (report.promoted, report.keys, report.fences) == (True, len(whole), {})
     assert "the artifact has the statistics of the partitions" in summary(report)
     assert report.store is not None
@@ -124,7 +125,7 @@ def test_a_pin_during_a_night_holds(places: tuple[Partitions, LocalStore]) -> No
     assert before is not None
     pinned = msgspec.structs.replace(before, pinned=True)
 
-    def pin() -> StatisticsSnapshot:
+    def pin(files: Files) -> StatisticsSnapshot:
         store.move(THROUGHPUT, pinned, before)
         return StatisticsSnapshot(NONE)
 
@@ -137,7 +138,7 @@ def test_a_rival_that_moved_the_pointer_first_wins(places: tuple[Partitions, Loc
     partitions, store = places
     first = Night(partitions, store, CATALOG).run(PLAN)
 
-    def overtake() -> StatisticsSnapshot:
+    def overtake(files: Files) -> StatisticsSnapshot:
         now = store.pointer(THROUGHPUT)
         assert now is not None
         store.add(THROUGHPUT, store.folder(THROUGHPUT, first.artifact))
@@ -224,7 +225,7 @@ def test_each_target_has_its_own_line_of_artifacts_and_pointer(tmp_path: Path) -
 
 def test_an_empty_window_says_what_to_do(tmp_path: Path) -> None:
     night = Night(Partitions(tmp_path / "p"), LocalStore(tmp_path / "a"), CATALOG)
-    with pytest.raises(NothingToLearn, match="Check `leap worker joiner`, or widen the window"):
+    with pytest.raises(NothingToLearn, match="Check `leap worker joiner`, or `leap learn`"):
         night.run(PLAN)
 
 
