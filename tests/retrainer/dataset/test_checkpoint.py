@@ -118,3 +118,16 @@ def test_a_twin_on_top_of_what_is_carried_is_that_over_everything(tmp_path: Path
         np.testing.assert_allclose(found, whole.at_launch(asked)[kind], rtol=2e-5, equal_nan=True)
     last = int(MIDNIGHT.timestamp() // 86_400) + 9
     assert_same(statistics.records(last), whole.records(last))
+
+
+def test_days_that_a_backfill_brings_later_are_counted_once(tmp_path: Path) -> None:
+    attempts = fleet(days=14)
+    old = [one for one in attempts if one.completed.finished_at.date() < on(5)]
+    new = [one for one in attempts if one.completed.finished_at.date() >= on(5)]
+    partitions = Partitions(tmp_path)
+    partitions.ingest(new)
+    for day in (8, 9):
+        StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(day))
+    partitions.ingest(old)
+    for day in (9, 10, 11):
+        assert_same(StatisticsCheckpoint(partitions, THROUGHPUT, 3).before(on(day)), before(attempts, on(day)))

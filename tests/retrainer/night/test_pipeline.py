@@ -91,7 +91,13 @@ def test_a_store_that_lacks_history_is_not_published(places: tuple[Partitions, L
 
 def test_a_trial_run_leaves_production_alone(places: tuple[Partitions, LocalStore]) -> None:
     partitions, store = places
-    report = Night(partitions, store, CATALOG).run(replace(PLAN, promote=False))
+    told: list[ArtifactPublished] = []
+    before = partitions.sizes()
+    trial = replace(PLAN, promote=False, keep_days=5)
+    late = past(days=12)
+    report = Night(partitions, store, CATALOG, ingest=lambda into: into.ingest(late), announce=told.append).run(trial)
+    assert (partitions.sizes(), told) == (before, []), "it only reads"
+    assert partitions.unlearned() == partitions.days()
     assert store.pointer(THROUGHPUT) is None
     assert store.versions(THROUGHPUT) == [report.artifact]
     assert report.reason.startswith("trial run")
