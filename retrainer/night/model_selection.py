@@ -1,8 +1,9 @@
 """Train every configured recipe on the same rows, judge each on the same held-out rows, name the champion."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -24,6 +25,9 @@ from leap.retrainer.dataset.training_set import TrainingSet, imputed_of, ranges_
 from leap.retrainer.evaluation.lookup_table import LookupTable
 from leap.retrainer.evaluation.median_chain import ChainOfMedians
 from leap.retrainer.night.recipes import RECIPES, Recipe, Trees
+
+#: (n,) samples/s of the held-out attempts, and the interval calibrated on them.
+Judged = tuple[Floats, Interval]
 
 log = structlog.get_logger(__name__)
 
@@ -67,6 +71,8 @@ class Comparison:
     predicted, looked_up, chained
         (n,) samples/s of the held-out attempts, by the champion, by the lookup table and by the chain of medians; NaN
         where one has no key.
+    runners_up
+        The same, as led by each other recipe that could be judged, best first.
     """
 
     vocabulary: TargetEncoder
@@ -81,6 +87,7 @@ class Comparison:
     predicted: Floats
     looked_up: Floats
     chained: Floats
+    runners_up: tuple["Comparison", ...] = ()
 
 
 def select_champion(
@@ -99,44 +106,60 @@ def select_champion(
     features, judged = training.matrix(vocabulary, imputed), held_out.matrix(vocabulary, imputed)
     measured = np.exp(held_out.y)
     table: list[RecipeResult] = []
-    predictions: dict[str, tuple[Floats, Interval]] = {}
+    predictions: dict[str, Judged] = {}
     for name in recipes:
-        started = time.monotonic()
-        try:
-            recipe = RECIPES[name](n_jobs)
-            predicted, interval = _fit(recipe, training, features, held_out, judged, folder / name)
-        except Exception as error:
-            log.exception("recipe failed", recipe=name)
-            table.append(RecipeResult(name, time.monotonic() - started, error=f"{type(error).__name__}: {error}"[:500]))
-            continue
-        table.append(_scored(name, round(time.monotonic() - started, 1), recipe, predicted, held_out))
-        log.info("recipe trained", recipe=name, seconds=table[-1].seconds, **_brief(table[-1]))
-        predictions[name] = predicted, interval
+        fit = partial(_fit, training=training, features=features, held_out=held_out, judged=judged)
+        row, found = _timed(name, n_jobs, fit, held_out, folder / name)
+        table.append(row)
+        if found is not None:
+            predictions[name] = found
     if not predictions:
         raise RuntimeError(f"no recipe could be trained: {'; '.join(f'{row.recipe}: {row.error}' for row in table)}")
-    champion = max((row for row in table if row.all), key=_sort_key)
-    predicted, interval = predictions[champion.recipe]
     looked_up = LookupTable.learn(training.table, np.exp(training.y)).predict(held_out.table)
     covered = ~np.isnan(looked_up)
-    return Comparison(
-        vocabulary=vocabulary,
-        imputed=imputed,
-        table=table,
-        champion=champion,
-        folder=folder / champion.recipe,
-        interval=interval,
-        ranges=ranges_of(features, matrix.names(vocabulary)),
-        lookup=accuracy(looked_up, measured),
-        champion_on_lookup=accuracy(predicted[covered], measured[covered]),
-        predicted=predicted,
-        looked_up=looked_up,
-        chained=np.exp(ChainOfMedians().fit(training.rows, training.y).answer(held_out.rows)),
-    )
+    chained = np.exp(ChainOfMedians().fit(training.rows, training.y).answer(held_out.rows))
+    ranges, lookup = ranges_of(features, matrix.names(vocabulary)), accuracy(looked_up, measured)
+
+    def led_by(row: RecipeResult) -> Comparison:
+        predicted, interval = predictions[row.recipe]
+        return Comparison(
+            vocabulary=vocabulary,
+            imputed=imputed,
+            table=table,
+            champion=row,
+            folder=folder / row.recipe,
+            interval=interval,
+            ranges=ranges,
+            lookup=lookup,
+            champion_on_lookup=accuracy(predicted[covered], measured[covered]),
+            predicted=predicted,
+            looked_up=looked_up,
+            chained=chained,
+        )
+
+    champion, *others = map(led_by, sorted((row for row in table if row.all), key=_sort_key, reverse=True))
+    return replace(champion, runners_up=tuple(others))
+
+
+def _timed(
+    name: str, n_jobs: int, fit: Callable[[Recipe, Path], Judged], held_out: TrainingSet, folder: Path
+) -> tuple[RecipeResult, Judged | None]:
+    """Fit one recipe: its row, and what it predicts unless it failed."""
+    started = time.monotonic()
+    try:
+        recipe = RECIPES[name](n_jobs)
+        judged = fit(recipe, folder)
+    except Exception as error:
+        log.exception("recipe failed", recipe=name)
+        return RecipeResult(name, time.monotonic() - started, error=f"{type(error).__name__}: {error}"[:500]), None
+    row = _scored(name, round(time.monotonic() - started, 1), recipe, judged[0], held_out)
+    log.info("recipe trained", recipe=name, seconds=row.seconds, **_brief(row))
+    return row, judged
 
 
 def _fit(
-    recipe: Recipe, training: TrainingSet, features: Matrix, held_out: TrainingSet, judged: Matrix, folder: Path
-) -> tuple[Floats, Interval]:
+    recipe: Recipe, folder: Path, training: TrainingSet, features: Matrix, held_out: TrainingSet, judged: Matrix
+) -> Judged:
     """Fit, save and read back: (n,) samples/s of the held-out attempts, and the interval calibrated on them."""
     folder.mkdir(parents=True)
     recipe.fit(training, features)

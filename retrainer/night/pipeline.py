@@ -132,7 +132,7 @@ class Night:
         )
 
     def _evaluate(self, state: NightState) -> None:
-        """Ask production for the same held-out attempts, and decide whether it moves."""
+        """Ask production for the same held-out attempts; decide whether it moves, and to which recipe."""
         plan, window = state.plan, state.window
         state.production = production = Production.of(self._store, plan.target, window.last)
         unanswered = np.full(len(window.held_out), np.nan)
@@ -141,7 +141,7 @@ class Night:
         anomalies = () if plan.accept_anomalies else window.anomalies
         doubts = (*anomalies, *promotion_gate.is_stale_night(production.serving, window))
         measured = np.exp(window.held_out.y)
-        state.decision = promotion_gate.decide(
+        state.comparison, state.decision = promotion_gate.choose(
             state.comparison, state.served, measured, production.pointer, plan.margin, doubts
         )
 

@@ -1,7 +1,7 @@
 """The promotion gate: whether production moves to what a nightly run trained, and why."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,6 +33,24 @@ class Decision:
     renew: bool = False
 
 
+def choose(
+    comparison: Comparison,
+    serving: Floats,
+    measured: Floats,
+    pointer: Pointer | None,
+    margin: float,
+    doubts: Sequence[str] = (),
+) -> tuple[Comparison, Decision]:
+    """The best recipe that `decide` promotes, and why; where it promotes none, the champion, and why not."""
+    refused: list[str] = []
+    for led in (comparison, *comparison.runners_up):
+        decision = decide(led, serving, measured, pointer, margin, doubts)
+        if decision.promote:
+            return led, replace(decision, reason="; ".join([decision.reason, *refused]))
+        refused.append(f"{led.champion.recipe}, better on all, was refused: {decision.reason.partition(';')[0]}")
+    return comparison, decide(comparison, serving, measured, pointer, margin, doubts)
+
+
 def decide(
     comparison: Comparison,
     serving: Floats,
@@ -41,7 +59,7 @@ def decide(
     margin: float,
     doubts: Sequence[str] = (),
 ) -> Decision:
-    """Decide.
+    """Decide on the recipe that leads a comparison.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ class NightState:
     window
         Set by ``window``.
     comparison
-        Set by ``train``.
+        Set by ``train``; ``evaluate`` puts a runner-up in front where the gate refuses the champion and promotes that.
     production, served, skew, decision
         Set by ``evaluate``: production before the run; (n,) samples/s that it predicts of the held-out attempts, NaN
         where it cannot be asked; how history was served; and what becomes of production.

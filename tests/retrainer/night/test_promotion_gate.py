@@ -3,7 +3,9 @@
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -18,7 +20,8 @@ from leap.predictor.models.conformal import Interval
 from leap.predictor.models.serving import StructuredModel
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.dataset.training_set import TrainingSet
-from leap.retrainer.night.model_selection import Comparison, RecipeResult
+from leap.retrainer.night import pipeline
+from leap.retrainer.night.model_selection import Comparison, RecipeResult, select_champion
 from leap.retrainer.night.pipeline import Night
 from leap.retrainer.night.plan import Plan, Report
 from leap.retrainer.night.promotion_gate import Decision, decide
@@ -92,6 +95,34 @@ def test_a_recipe_worse_than_the_chain_of_medians_where_it_answers_is_not_promot
     assert decided(0.8, NONE, NONE, chain=right(0.81)).promote
     # Of the first half of the attempts, which the recipe has right, no more can be had.
     assert decided(0.8, NONE, NONE, chain=np.where(np.arange(1000) < 500, right(0.9), np.nan)).promote
+
+
+def test_where_the_champion_is_refused_the_next_recipe_that_passes_is_promoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One recipe is better on all but worse than the lookup table where that answers; the other is as good there."""
+    partitions, store = Partitions(tmp_path / "partitions"), LocalStore(tmp_path / "artifacts")
+    partitions.ingest(past(days=11, a_day=30))
+
+    def judged(training: TrainingSet, held_out: TrainingSet, *rest: Any) -> Comparison:
+        made = select_champion(training, held_out, *rest)
+        measured, answers = np.exp(held_out.y), np.arange(len(held_out)) % 4 == 0
+        off = {"boosted": answers, "structured": ~answers & (np.arange(len(held_out)) % 4 < 3)}
+
+        def as_if(led: Comparison) -> Comparison:
+            predicted = np.where(off[led.champion.recipe], 2.0 * measured, measured)
+            row = msgspec.structs.replace(led.champion, all=accuracy(predicted, measured))
+            looked_up = np.where(answers, measured, np.nan)
+            return replace(led, champion=row, predicted=predicted, looked_up=looked_up, chained=looked_up)
+
+        both = {led.champion.recipe: as_if(led) for led in (made, *made.runners_up)}
+        return replace(both["boosted"], runners_up=(both["structured"],))
+
+    monkeypatch.setattr(pipeline, "select_champion", judged)
+    report = Night(partitions, store, CATALOG).run(Plan(night=NIGHT))
+    assert (report.promoted, report.champion) == (True, "structured")
+    assert artifacts.load(store.folder(THROUGHPUT, report.artifact)).manifest.recipe == "structured"
+    assert "boosted, better on all, was refused: w20 0.0 is worse than the lookup table's 100.0" in report.reason
 
 
 def test_a_few_attempts_cannot_tell_what_many_can() -> None:
