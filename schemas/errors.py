@@ -9,6 +9,7 @@ class LeapError(Exception):
 
         LeapError                 schemas.errors
             ArtifactError         predictor.artifacts.manifest
+                TrialError        predictor.routing.trial
             BackupError           streams.history.backup
             BreakingChange        schemas.tooling.json_schema
             BrokerError           schemas.errors
@@ -17,6 +18,7 @@ class LeapError(Exception):
             Busy                  retrainer.storage.lease
             CatalogError          schemas.hardware
             CheckFailed           streams.doctor.check
+            Hanging               predictor.routing.background
             Interrupted           streams.backfill.sender
             KeyFileError          predictor.artifacts.signing
             MappingError          schemas.backfill.mapping
@@ -28,6 +30,7 @@ class LeapError(Exception):
             PatternError          predictor.features.family_patterns
             PointerMoved          predictor.artifacts.store
             RebuildInProgress     streams.history.store
+            RecordError           retrainer.dataset.record
             Rejected              schemas.codec
             ServiceError          streams.embedded
             SettingsError         schemas.errors

@@ -26,11 +26,12 @@ SWITCHED_OFF = "switched off"
 ALL_EXCLUDED = "all candidates excluded"
 TOO_LARGE = "list too large"
 DEADLINE_EXCEEDED = "deadline exceeded"
+HANGING = "earlier rankings hang"
 FAILED = "internal error"
 INVALID = "invalid submission"
 #: Why a list may be empty.
 NO_OPINIONS = (
-    NO_CANDIDATES, NO_ARTIFACT, SWITCHED_OFF, ALL_EXCLUDED, TOO_LARGE, DEADLINE_EXCEEDED, FAILED, INVALID,
+    NO_CANDIDATES, NO_ARTIFACT, SWITCHED_OFF, ALL_EXCLUDED, TOO_LARGE, DEADLINE_EXCEEDED, HANGING, FAILED, INVALID,
 )  # fmt: skip
 #: Leaves headroom under the 1 MiB topic limit for key, headers and record overhead.
 MAX_LIST_BYTES = 1_000_000

@@ -18,9 +18,19 @@ from typing import Any
 from leap.predictor.artifacts.artifact import Artifact
 from leap.predictor.artifacts.store import ArtifactStore
 from leap.predictor.routing import trial
-from leap.predictor.routing.background import BackgroundThread
-from leap.predictor.routing.ranking import DEADLINE_EXCEEDED, FAILED, INVALID, NO_ARTIFACT, Policy, no_opinion, rank
+from leap.predictor.routing.background import BackgroundThread, Hanging
+from leap.predictor.routing.ranking import (
+    DEADLINE_EXCEEDED,
+    FAILED,
+    HANGING,
+    INVALID,
+    NO_ARTIFACT,
+    Policy,
+    no_opinion,
+    rank,
+)
 from leap.predictor.routing.refusal import refusal
+from leap.predictor.routing.trial import TrialError
 from leap.predictor.storage.forks import watch_forks
 from leap.predictor.storage.urls import redact_url
 from leap.schemas.codec import Rejected
@@ -61,6 +71,8 @@ class Router:
         Lists by outcome: ``ranked`` or the reason for no opinion; ``late`` counts answers past the deadline.
     followed_at
         When the artifact that answers was last seen to be the one in production; none until then.
+    refused
+        Version of the artifact in production that its trial has refused; none if it serves.
     """
 
     def __init__(
@@ -74,6 +86,7 @@ class Router:
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.followed_at: datetime | None = None
+        self.refused: str | None = None
         self._store = store
         self._target = target
         self._policy = policy or Policy
@@ -112,10 +125,15 @@ class Router:
                 wanted = pointer.version if pointer else None
             changed = False
             if wanted is not None and not (self._artifact and self._artifact.manifest.version == wanted):
-                self._artifact = trial.load(self._store.folder(self._target, wanted))
+                folder = self._store.folder(self._target, wanted)
+                try:
+                    self._artifact = trial.load(folder)
+                except TrialError:
+                    self.refused = wanted
+                    raise
                 log.info("artifact in use: %s", wanted)
                 changed = True
-            self.followed_at = self._clock()
+            self.followed_at, self.refused = self._clock(), None
             return changed
 
     def rank(self, job: JobSubmitted | Fields) -> PreferenceList:
@@ -134,12 +152,15 @@ class Router:
             return self._rank([checked])[0]
         try:
             answer = self._thread.submit(partial(self._rank, [checked]))
+        except Hanging:
+            self.counts[HANGING] += 1
+            return no_opinion(checked, HANGING, self._clock())
         except Exception as error:  # no thread to be had, or the interpreter is going down
             return self._failed(job, error)
         try:
             return answer.result(timeout=max(0.0, until - time.monotonic()))[0]
         except TimeoutError:
-            if not answer.cancel():
+            if self._thread.give_up(answer):
                 answer.add_done_callback(self._late)
             self.counts[DEADLINE_EXCEEDED] += 1
             return no_opinion(checked, DEADLINE_EXCEEDED, self._clock())

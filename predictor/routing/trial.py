@@ -28,6 +28,10 @@ TOLERANCE = 1e-6
 Numbers = dict[str, tuple[float | None, ...]]
 
 
+class TrialError(ArtifactError):
+    """An artifact does not answer its examples as it did when it was made; the text says how."""
+
+
 class Example(msgspec.Struct, frozen=True):
     """A submission and its preference list, as JSON."""
 
@@ -53,7 +57,9 @@ def load(folder: Path) -> Artifact:
     Raises
     ------
     ArtifactError
-        As :func:`leap.predictor.artifacts.artifact.load`, or if an example is not answered as it was.
+        As :func:`leap.predictor.artifacts.artifact.load`.
+    TrialError
+        If an example is not answered as it was.
     """
     artifact = artifacts.load(folder)
     if FILE not in artifact.manifest.files:
@@ -65,10 +71,10 @@ def load(folder: Path) -> Artifact:
         answers = rank(artifact, submissions, Policy(), artifact.manifest.created_at)
     except Exception as error:  # what a hostile file ends in cannot be foreseen
         reason = str(error) if isinstance(error, ArtifactError | Rejected) else f"{type(error).__name__}: {error}"
-        raise ArtifactError(f"{folder / FILE}: its examples are not ranked: {reason}; {_REMEDY}") from error
+        raise TrialError(f"{folder / FILE}: its examples are not ranked: {reason}; {_REMEDY}") from error
     for before, now in zip(expected, answers, strict=True):
         if difference := _difference(before, now):
-            raise ArtifactError(f"{folder / FILE}: {now.attempt_id} is answered otherwise: {difference}; {_REMEDY}")
+            raise TrialError(f"{folder / FILE}: {now.attempt_id} is answered otherwise: {difference}; {_REMEDY}")
     return artifact
 
 

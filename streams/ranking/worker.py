@@ -75,6 +75,7 @@ def open_ranking(settings: Settings, stop: threading.Event) -> tuple[Ranking, Ch
         metrics.LISTS.labels(outcome)
     metrics.ARTIFACT_MADE.labels(THROUGHPUT).set_function(lambda: _seconds(_made(router)))
     metrics.ARTIFACT_FOLLOWED.labels(THROUGHPUT).set_function(lambda: _seconds(router.followed_at))
+    metrics.ARTIFACT_REFUSED.labels(THROUGHPUT).set_function(lambda: float(router.refused is not None))
     switches.follow(stop)
     router.follow(REFRESH_EVERY_S, stop)
     producer = CheckedProducer(settings)

@@ -130,6 +130,12 @@ ARTIFACT_FOLLOWED = gauge(
     "Long ago: the artifact store is unavailable, or the production artifact does not load; see the log.",
     ["target"],
 )
+ARTIFACT_REFUSED = gauge(
+    "leap_artifact_refused",
+    "1 while the artifact in production is refused by its trial, and the one before it serves.",
+    "The log says which example it answers otherwise: promote another, or run `leap retrain` with this version.",
+    ["target"],
+)
 HISTORY_UPDATES = counter(
     "leap_history_updates_total",
     "Statistic updates by outcome: added, duplicates (attempt seen before), redelivered.",

@@ -160,14 +160,13 @@ def test_past_the_deadline_there_is_no_opinion_and_the_late_answer_is_counted(
         return real(artifact, jobs, policy, now)
 
     monkeypatch.setattr(router_module, "rank", slow)
-    answers = [router.rank(submission(f"s{number}")) for number in range(3)]
-    assert {answer.no_opinion for answer in answers} == {"deadline exceeded"}
-    assert router.counts["deadline exceeded"] == 3
+    assert router.rank(submission()).no_opinion == "deadline exceeded"
+    assert router.counts["deadline exceeded"] == 1
     release.set()
     deadline = time.monotonic() + 30
     while router.counts["late"] < 1 and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert router.counts["late"] == 1, "the first ran late; those behind it never ran"
+    assert router.counts["late"] == 1
 
 
 def test_a_prediction_that_is_missing_excludes_with_its_reason(router: Router) -> None:

@@ -122,7 +122,7 @@ def test_what_answers_otherwise_does_not_replace_what_serves(
     version = promoted(store, change)
     artifacts.load(store.folder(THROUGHPUT, version))  # every digest is right
     assert not router.refresh()
-    assert router.counts["refresh failed"] == 1
+    assert (router.counts["refresh failed"], router.refused) == (1, version)
     assert "keeping the last good one" in caplog.text
     again = router.rank(submission())
     assert (again.artifact, again.ranked) == (before, answer.ranked)
