@@ -5,6 +5,7 @@ parameters need, and inside of functions what the work needs: so ``leap COMMAND 
 A command whose extra is not installed says what to install.
 """
 
+import os
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -116,6 +117,10 @@ def leap(
     ] = False,
 ) -> None:
     """Look before you launch: predicted training throughput per hardware type, as a ranked preference list."""
+    if not {"-h", "--help"} & {*sys.argv}:  # which is to be quick
+        from leap.streams.runtime.settings import warn_of_unknown
+
+        warn_of_unknown(os.environ)
 
 
 def _extra(missing: str | None) -> str | None:

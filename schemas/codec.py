@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from leap.schemas.errors import LeapError
 from leap.schemas.events import Event
+from leap.schemas.names.slips import warn_of_slips
 
 MAX_MESSAGE_BYTES = 1_048_576
 MAX_DECODED_BYTES = 2 * MAX_MESSAGE_BYTES
@@ -127,6 +128,7 @@ def _set_aside_unknown(fields: dict[str, Any], struct: type[Struct]) -> None:
     unknown = fields.setdefault("unknown", {}) if "unknown" in known else {}
     if not isinstance(unknown, dict):
         raise Rejected("Expected `object` - at `$.unknown`")
+    warn_of_slips(new, known, struct.__name__)
     for name in new:
         unknown[name] = fields.pop(name)
     if len(unknown) > MAX_UNKNOWN_FIELDS:

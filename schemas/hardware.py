@@ -14,8 +14,9 @@ from typing import Any, Self
 import msgspec
 from msgspec.structs import replace
 
-from leap.schemas.accelerator_names import NEAREST, AcceleratorNames, Named, parse
 from leap.schemas.errors import LeapError
+from leap.schemas.names.accelerators import NEAREST, AcceleratorNames, Named, parse
+from leap.schemas.names.slips import with_meant
 from leap.schemas.own_catalog import merged
 from leap.schemas.safe_yaml import YamlError, read_yaml
 from leap.schemas.specification import SPECIFICATIONS, Hardware
@@ -216,7 +217,7 @@ def _hardware(position: int, entry: Any) -> Hardware:
     except msgspec.ValidationError as error:
         name = entry.get("name") if isinstance(entry, dict) else None
         raise CatalogError(
-            f"entry {position} ({name or 'without a name'!s:.60}): {error}; correct the entry"
+            f"entry {position} ({name or 'without a name'!s:.60}): {with_meant(error, Hardware)}; correct the entry"
         ) from error
 
 

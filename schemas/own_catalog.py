@@ -9,7 +9,7 @@ starts from nothing.
 from collections.abc import Mapping
 from typing import Any
 
-from leap.schemas.accelerator_names import AcceleratorNames, Named, parse
+from leap.schemas.names.accelerators import AcceleratorNames, Named, parse
 
 Entry = Mapping[str, Any]
 

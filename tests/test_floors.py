@@ -38,7 +38,7 @@ EXCEPTIONS = {
 #: Packages and modules of a layer, from the ground up: one imports only from rows before its own.
 INNER = {
     "schemas": (
-        {"accelerator_names", "base", "distribution", "errors", "launch", "specification"},
+        {"base", "distribution", "errors", "launch", "names", "specification"},
         {"own_catalog", "preference_candidates", "safe_yaml"},
         {"hardware"},
         {"events"},

@@ -29,6 +29,7 @@ from leap.schemas.backfill.source import ROW_NUMBER, Condition, Field, Source
 from leap.schemas.errors import LeapError
 from leap.schemas.events import MAX_CANDIDATES, MAX_TARGETS, SUCCEEDED
 from leap.schemas.launch import MAX_EXTRA, LaunchConfig, Name
+from leap.schemas.names.slips import meant, with_meant
 from leap.schemas.safe_yaml import YamlError, read_yaml
 
 FOLDER = Path(__file__).parent.parent / "mappings"
@@ -103,8 +104,9 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             if name not in self.config:
                 raise ValueError(f"config needs {name}: a column, or a number if all jobs have the same")
         if unknown := self.config.keys() - _CONFIG_FIELDS:
+            close = [f"; is `{other}` meant?" for name in sorted(unknown) if (other := meant(name, _CONFIG_FIELDS))]
             raise ValueError(
-                f"config has no {', '.join(sorted(unknown))}; move it under `extra`, "
+                f"config has no {', '.join(sorted(unknown))}{''.join(close[:1])}; move it under `extra`, "
                 f"or use one of {', '.join(sorted(_CONFIG_FIELDS))}"
             )
 
@@ -137,4 +139,4 @@ def load_mapping(name: str | Path) -> Mapping:
     except YamlError as error:
         raise MappingError(f"{path}: {error}; is it a mapping?") from error
     except msgspec.ValidationError as error:
-        raise MappingError(f"{path}: {error}") from error
+        raise MappingError(f"{path}: {with_meant(error, Mapping, Source, Condition)}") from error

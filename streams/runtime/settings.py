@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from leap.predictor.routing.rollout import premium_efficiency
 from leap.schemas.errors import SettingsError
+from leap.schemas.names.slips import warn_of_slips
 
 PREFIX = "LEAP_"
 KAFKA_PREFIX = "LEAP_KAFKA_"
@@ -134,6 +135,7 @@ class Settings:
         SettingsError
             If a value is malformed, a file is unreadable, or a property is one of :data:`FIXED`.
         """
+        warn_of_unknown(environ)
         values = {variable.name: variable.default for variable in VARIABLES if "<" not in variable.name}
         values |= _read_files({name: text for name, text in environ.items() if name.startswith(PREFIX)})
         kafka = {
@@ -179,6 +181,13 @@ class Settings:
             "LEAP_CATALOG": self.catalog,
             "LEAP_PREMIUM_EFFICIENCY": str(self.premium_efficiency),
         }
+
+
+def warn_of_unknown(environ: Mapping[str, str]) -> None:
+    """Log a warning of variables that look like those of the table but are none."""
+    known = [variable.name for variable in VARIABLES if "<" not in variable.name]
+    names = (name for name in environ if name.startswith(PREFIX) and not name.startswith(KAFKA_PREFIX))
+    warn_of_slips((name for name in names if name.removesuffix("_FILE") not in known), known, "environment")
 
 
 def _variable(property_name: str) -> str:

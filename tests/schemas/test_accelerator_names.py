@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leap.schemas.accelerator_names import AcceleratorNames, Named, parse
 from leap.schemas.hardware import Catalog, CatalogError, Hardware, load_catalog
+from leap.schemas.names.accelerators import AcceleratorNames, Named, parse
 
 CATALOG = load_catalog()
 SAYS = {
