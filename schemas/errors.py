@@ -25,6 +25,7 @@ class LeapError(Exception):
             NightFailed           retrainer.cli.retrain
             NoRenderer            retrainer.report.png
             NotDescribed          predictor.describe.builder
+            NotProcessed          streams.backfill.processed
             NothingToLearn        retrainer.night.window
             OtherReplay           retrainer.replay.replay
             PatternError          predictor.features.family_patterns

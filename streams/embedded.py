@@ -194,14 +194,20 @@ def _stop(process: subprocess.Popen[bytes], stop_s: float) -> None:
 
 def free_port() -> int:
     """A free TCP port of the loopback interface, different on each call."""
-    while True:
-        port = PORTS[next(_numbers) % len(PORTS)]
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
+    while not is_free(port := PORTS[next(_numbers) % len(PORTS)]):
+        pass
+    return port
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on a TCP port of the loopback interface."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: old connections do not count
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def broker_ready(bootstrap_servers: str) -> bool:

@@ -48,7 +48,7 @@ def run(arguments: str, absent: frozenset[str] = EXTRAS, artifacts: str = "") ->
     [
         ("retrain --date 2026-01-01", "structlog", "retrainer"),  # the command itself cannot be imported
         ("switch set dlrm off", "redis", "streams"),
-        ("services --kafka-port 1", "redis", "streams,embedded"),
+        ("up --broker-port 1", "redis", "streams,embedded"),
         ("worker ranking", "structlog", "streams"),  # only what it does cannot
         ("dead-letters list", "confluent_kafka", "streams"),
         ("doctor", "confluent_kafka", "streams"),

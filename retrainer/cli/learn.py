@@ -66,7 +66,7 @@ def _train(settings: "Settings", catalog: Catalog, table: "Table", recipes: tupl
     from leap.retrainer.dataset.partitions import Partitions
     from leap.retrainer.night.pipeline import Night
     from leap.retrainer.night.plan import Plan
-    from leap.retrainer.night.schedule import night_lock
+    from leap.retrainer.storage.lease import night_lock
 
     partitions = Partitions(settings.partitions, catalog)
     days = [completed.finished_at.date() for _, _, completed in table.jobs]

@@ -151,7 +151,7 @@ def _run_all(
         After all have run, if any failed.
     """
     from leap.retrainer.night.joblib_backend import joblib_backend
-    from leap.retrainer.night.schedule import night_lock
+    from leap.retrainer.storage.lease import night_lock
 
     reports, failed = [], []
     with night_lock(partitions.root), joblib_backend(backend):

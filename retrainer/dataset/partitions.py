@@ -87,15 +87,17 @@ class Partitions:
         """
         if rows.empty:
             return []
-        if not self.days() and Record.read(self.files) is None:
+        present = {*self.days()}
+        if not present and Record.read(self.files) is None:
             Record(offsets={}).write(self.files)  # or they would be taken for partitions of before there were records
-        written = []
+        rows, written = normalise(rows), []
         day_number = np.floor(rows["finished_at"].to_numpy(float) / SECONDS_PER_DAY).astype(int)
         for number in np.unique(day_number):
             day = day_of(int(number))
-            merged = pd.concat([self.read([day]), rows[day_number == number]], ignore_index=True)
-            merged = merged.drop_duplicates("attempt_id", keep="last")
-            merged = normalise(merged.sort_values(["finished_at", "attempt_id"], kind="stable"))
+            merged = rows[day_number == number]
+            if day in present:
+                merged = normalise(pd.concat([self.read([day]), merged], ignore_index=True))
+            merged = merged.drop_duplicates("attempt_id", keep="last").sort_values(["finished_at", "attempt_id"])
             self.files.write(_name(day), merged.to_parquet(index=False, compression="zstd"))
             written.append(day)
         return written

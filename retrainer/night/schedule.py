@@ -1,17 +1,13 @@
-"""The built-in schedule: one nightly run a day, at most one at a time, a missed one made up for."""
+"""The built-in schedule: one nightly run a day, a missed one made up for."""
 
-import fcntl
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock_time
-from pathlib import Path
 
 import structlog
 
-from leap.retrainer.storage.lease import Busy, leased
 from leap.streams.runtime import metrics
 
 log = structlog.get_logger(__name__)
@@ -21,29 +17,6 @@ START = clock_time(0, 30)
 #: So that the nights of many fleets do not begin in the same second.
 JITTER_S = 600.0
 RETRY_S = 900.0
-
-
-@contextmanager
-def night_lock(root: str | Path) -> Iterator[None]:
-    """Hold the lock of the partitions under `root`.
-
-    Raises
-    ------
-    Busy
-        If another process holds it.
-    """
-    if isinstance(root, str) and "://" in root:
-        with leased(root):
-            yield
-        return
-    path = Path(root) / ".night.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Busy(f"another night is running on {root}; this one does nothing") from None
-        yield
 
 
 def run_daily(

@@ -1,10 +1,15 @@
-"""A lock in a remote store, which no process holds: who has it gives signs of life."""
+"""At most one run at a time on the same partitions: a lock beside local ones, and in a remote store a lease.
 
+No process holds a lease: who has it gives signs of life.
+"""
+
+import fcntl
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import structlog
 
@@ -21,6 +26,29 @@ DEAD_S = 180.0
 
 class Busy(LeapError, RuntimeError):
     """Another night is running on the same partitions."""
+
+
+@contextmanager
+def night_lock(root: str | Path) -> Iterator[None]:
+    """Hold the lock of the partitions under `root`.
+
+    Raises
+    ------
+    Busy
+        If another process holds it.
+    """
+    if isinstance(root, str) and "://" in root:
+        with leased(root):
+            yield
+        return
+    path = Path(root) / ".night.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Busy(f"another night is running on {root}; this one does nothing") from None
+        yield
 
 
 @contextmanager

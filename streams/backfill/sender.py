@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leap.schemas.backfill.mapping import Mapping
 from leap.schemas.codec import encode
@@ -14,9 +15,12 @@ from leap.streams.backfill.row_mapper import BadRow, Job, RowMapper
 from leap.streams.backfill.table_reader import table_columns, table_rows
 from leap.streams.backfill.tally import Tally
 from leap.streams.joining.attempt import event_time
-from leap.streams.kafka.clients import CheckedProducer, DeliveryError
 from leap.streams.kafka.partition_key import JobEvent, address
+from leap.streams.runtime.liveness import Partition
 from leap.streams.runtime.settings import Settings
+
+if TYPE_CHECKING:  # a table is also read where there is no client of Kafka
+    from leap.streams.kafka.clients import CheckedProducer
 
 # Events between two flushes: the maximum number sent without an acknowledgement.
 CHUNK = 10_000
@@ -122,7 +126,7 @@ def send(
     on_sent: Callable[[int], None] = lambda count: None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> None:
+) -> dict[Partition, int]:
     """Send events and wait for their acknowledgement.
 
     Message timestamps are the time of sending, not of the event, because retention is based on them and would delete
@@ -143,11 +147,18 @@ def send(
     clock, sleep
         Seconds on a monotonic clock, and sleep.
 
+    Returns
+    -------
+    dict
+        (topic on the broker, partition) to the offset after the last event that was sent to it.
+
     Raises
     ------
     Interrupted
         If the broker did not acknowledge all events.
     """
+    from leap.streams.kafka.clients import CheckedProducer
+
     producer = CheckedProducer(settings)
     begun = clock()
     done = skip
@@ -161,9 +172,12 @@ def send(
         if position + 1 - done == CHUNK:
             done = _flush(producer, done, position + 1, on_sent)
     _flush(producer, done, len(events), on_sent)
+    return producer.ends
 
 
-def _flush(producer: CheckedProducer, done: int, sent: int, on_sent: Callable[[int], None]) -> int:
+def _flush(producer: "CheckedProducer", done: int, sent: int, on_sent: Callable[[int], None]) -> int:
+    from leap.streams.kafka.clients import DeliveryError
+
     if sent == done:
         return done
     try:

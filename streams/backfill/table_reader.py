@@ -77,7 +77,7 @@ def _parquet(path: Path) -> Any:
     try:
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        raise TableError(f"{path}: Parquet needs pyarrow; run: {install_command('retrainer')}, or use CSV") from error
+        raise TableError(f"{path}: Parquet needs pyarrow; run: {install_command('learn')}, or use CSV") from error
     try:
         return parquet.ParquetFile(path)
     except ValueError as error:  # base class of pyarrow's errors

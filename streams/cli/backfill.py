@@ -26,6 +26,7 @@ def backfill(
         Path | None, typer.Option(help="Write every bad row here, as JSON lines.", callback=writable)
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Send nothing and fail if a row is bad.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Return when the workers have processed what was sent.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check only; send nothing.")] = False,
     accept: Accept = False,
     as_json: Json = False,
@@ -34,8 +35,9 @@ def backfill(
 
     Examples:
       leap backfill jobs.csv --mapping jobs.yaml --dry-run
-      leap backfill jobs.parquet --mapping jobs.yaml --speed 60x
+      leap backfill jobs.parquet --mapping jobs.yaml --wait
     """
+    from leap.streams.backfill.processed import wait_until_processed
     from leap.streams.backfill.row_mapper import in_time_order
     from leap.streams.backfill.sender import EVENTS_PER_ATTEMPT, pace, send
     from leap.streams.kafka.topic_admin import assert_topics
@@ -59,7 +61,10 @@ def backfill(
             assert_topics(settings, [declared[name] for name in (SUBMITTED, ALLOCATED, COMPLETED)])
             with typer.progressbar(length=len(events), label="sending", file=sys.stderr) as bar:
                 bar.update(min(skip, len(events)))
-                send(settings, events, due, skip=skip, on_sent=bar.update)
+                ends = send(settings, events, due, skip=skip, on_sent=bar.update)
+            if wait:
+                print("waiting for the workers", file=sys.stderr)
+                wait_until_processed(settings, ends)
     except ValueError as error:
         raise fail(str(error)) from None
     count = {

@@ -165,6 +165,11 @@ class CheckedProducer:
 
     Not thread-safe. An event is delivered once `flush` has returned; one reported as failed or left may still
     arrive, so sending it again means at-least-once delivery.
+
+    Attributes
+    ----------
+    ends
+        (topic, partition) to the offset after the last event of it that was acknowledged.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -173,6 +178,7 @@ class CheckedProducer:
         self._failed = 0
         self._first = ""
         self._fatal = False
+        self.ends: dict[Partition, int] = {}
 
     def produce(
         self, topic: str, value: bytes, key: bytes | None = None, timestamp_ms: int = 0, trace: Headers = ()
@@ -244,6 +250,7 @@ class CheckedProducer:
         topic = message.topic() or ""
         if error is None:
             metrics.PRODUCED.labels(topic).inc()
+            self.ends[topic, message.partition() or 0] = (message.offset() or 0) + 1
             return
         metrics.UNDELIVERED.labels(topic).inc()
         self._failed += 1

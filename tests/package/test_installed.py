@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import venv
 import zipfile
+from collections.abc import Iterable
 from email.parser import Parser
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
@@ -21,6 +23,7 @@ from leap.schemas.codec import encode
 from leap.schemas.distribution import DISTRIBUTION
 from tests.builders import MODEL, submission
 from tests.package.wheel import LAYERS
+from tests.services import ROOT
 
 JOB = submission("new", job_name="team/job-3x", model_type="model-3", model=MODEL)
 
@@ -51,14 +54,23 @@ def dependencies(wheel: Path, extra: str = "") -> dict[str, Distribution]:
     with zipfile.ZipFile(wheel) as archive:
         [metadata] = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         wanted = Parser().parsestr(archive.read(metadata).decode()).get_all("Requires-Dist", [])
+    extras = {extra}
+    own = {need for need in map(Requirement, wanted) if canonicalize_name(need.name) == DISTRIBUTION}
+    while more := {name for need in own if applies(need, extras) for name in need.extras} - extras:
+        extras |= more
     closure: dict[str, Distribution] = {}
     while wanted:
         need = Requirement(wanted.pop())
         name = canonicalize_name(need.name)
-        if name not in closure and (need.marker is None or need.marker.evaluate({"extra": extra})):
+        if name not in {*closure, DISTRIBUTION} and applies(need, extras):
             closure[name] = distribution(name)
             wanted += closure[name].requires or []
     return closure
+
+
+def applies(need: Requirement, extras: Iterable[str]) -> bool:
+    """Whether something is needed with any of some extras."""
+    return need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in extras)
 
 
 def environment(wheel: Path, folder: Path, extra: str = "") -> Path:
@@ -120,6 +132,16 @@ def test_the_command_says_what_it_needs(python: Path) -> None:
     done = run(python, "-m", "leap", "--help")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"typer is not installed; run: pip install '{DISTRIBUTION}[cli]'\n"
+
+
+def test_the_first_ten_minutes_of_the_readme(wheel: Path, tmp_path: Path) -> None:
+    python = environment(wheel, tmp_path / "environment", extra="learn")
+    assert not {"confluent-kafka", "redis", "faust-streaming", "prometheus-client"} & {*dependencies(wheel, "learn")}
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for command in ("learn examples/jobs.csv --mapping examples/jobs.yaml", "rank examples/job.json"):
+        done = run(python, "-m", "leap", *command.split(), folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert re.search(r"(?m)^ +1 +A100-SXM-40GB", done.stdout)
 
 
 def test_nothing_heavy_is_installed(python: Path, wheel: Path) -> None:

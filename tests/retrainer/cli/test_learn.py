@@ -7,6 +7,8 @@ import pytest
 
 from leap.retrainer.dataset.partitions import Partitions
 from leap.schemas.hardware import load_catalog
+from leap.streams.joining.worker import joiner_loop
+from leap.streams.runtime.settings import Settings
 from tests.commands import invoke as run
 from tests.services import ROOT
 
@@ -41,6 +43,28 @@ def test_a_table_is_learned_and_ranked_from(env: dict[str, str], tmp_path: Path)
     again = run(*TABLE, "--recipe", "structured", "--json", env=env)
     assert len(partitions.read(partitions.days())) == len(rows), "the same table again adds nothing"
     assert json.loads(again.stdout)["trained_on"] == report["trained_on"]
+
+
+def test_a_table_gives_what_the_night_over_kafka_gives(env: dict[str, str], topics: Settings, tmp_path: Path) -> None:
+    learned = run(*TABLE, "--recipe", "structured", "--json", env=env)
+    job = str(ROOT / "examples/job.json")
+    at_once = run("rank", job, "--json", env=env)
+
+    night = topics.to_environment() | {name: f"{env[name]}-kafka" for name in ("LEAP_PARTITIONS", "LEAP_ARTIFACTS")}
+    assert run("backfill", *TABLE[1:], env=night).exit_code == 0
+    joiner_loop(topics).run(until_end=True)
+    report = json.loads(learned.stdout)
+    trained = run("retrain", "--date", report["night"], "--recipe", "structured", "--json", env=night)
+    assert trained.exit_code == 0, trained.output
+    [other] = json.loads(trained.stdout)
+    over_kafka = run("rank", job, "--version", other["artifact"], "--json", env=night)
+    for one in (report, other):
+        del one["recipes"][0]["seconds"]
+    same = ("trained_on", "held_out", "recipes", "champion", "lookup", "champion_on_lookup", "keys")
+    assert {name: other[name] for name in same} == {name: report[name] for name in same}
+    first, second = (json.loads(answer.stdout)["ranked"] for answer in (at_once, over_kafka))
+    assert len(first) > 1
+    assert second == first
 
 
 def test_a_table_without_attempts_says_why(env: dict[str, str], tmp_path: Path) -> None:

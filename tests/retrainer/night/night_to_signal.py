@@ -15,7 +15,7 @@ from leap.retrainer.night import publish
 from leap.retrainer.night.pipeline import Night
 from leap.retrainer.night.plan import Plan
 from leap.retrainer.night.publish import Production
-from leap.retrainer.night.schedule import night_lock
+from leap.retrainer.storage.lease import night_lock
 from tests.artifacts import NIGHT, past
 from tests.builders import CATALOG
 

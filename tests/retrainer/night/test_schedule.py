@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import REGISTRY
 
-from leap.retrainer.night.schedule import night_lock, run_daily
-from leap.retrainer.storage.lease import Busy
+from leap.retrainer.night.schedule import run_daily
+from leap.retrainer.storage.lease import Busy, night_lock
 
 
 class Stop(Exception):

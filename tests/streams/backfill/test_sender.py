@@ -13,9 +13,12 @@ from leap.schemas.events import JobCompleted, JobSubmitted
 from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import ALLOCATED, COMPLETED, SUBMITTED
 from leap.streams.backfill import sender
+from leap.streams.backfill.processed import NotProcessed, wait_until_processed
 from leap.streams.backfill.row_mapper import in_time_order
 from leap.streams.backfill.sender import Interrupted, pace, read_table, send
+from leap.streams.history.worker import history_loop
 from leap.streams.joining.attempt import event_time
+from leap.streams.joining.worker import joiner_loop
 from leap.streams.kafka.partition_key import JobEvent
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.runtime.settings import Settings
@@ -196,3 +199,14 @@ def test_mlperf_runs_through_kafka(topics: Settings, shared_data: Path) -> None:
     assert (count["rows"], count["bad"], count["events_sent"]) == (19_647, 0, 3 * 17_067)
     messages = read_range(topics, topics.topic(SUBMITTED), None, None)
     assert len({decode(message.value, JobSubmitted).attempt_id for message in messages}) == 17_067
+
+
+def test_waiting_for_workers_that_do_not_run_says_so(topics: Settings, table: Path) -> None:
+    ends = send(topics, events_of(table), pace("max", []))
+    with pytest.raises(NotProcessed, match=r"processed for 0 s; messages left: history \d+, joiner \d+\. All"):
+        wait_until_processed(topics, ends, patience_s=0.0)
+    history_loop(topics).run(until_end=True)
+    with pytest.raises(NotProcessed, match=r"left: joiner \d+\."):
+        wait_until_processed(topics, ends, patience_s=0.0)
+    joiner_loop(topics).run(until_end=True)
+    wait_until_processed(topics, ends, patience_s=0.0)
