@@ -66,9 +66,10 @@ def _train(settings: "Settings", catalog: Catalog, table: "Table", recipes: tupl
     from leap.retrainer.dataset.partitions import Partitions
     from leap.retrainer.night.pipeline import Night
     from leap.retrainer.night.plan import Plan
+    from leap.retrainer.storage.files import open_files
+    from leap.retrainer.storage.guarded import Guarded
     from leap.retrainer.storage.lease import night_lock
 
-    partitions = Partitions(settings.partitions, catalog)
     days = [completed.finished_at.date() for _, _, completed in table.jobs]
     window = (max(days) - min(days)).days + 1
     plan = Plan(
@@ -79,9 +80,9 @@ def _train(settings: "Settings", catalog: Catalog, table: "Table", recipes: tupl
         recipes=recipes,
     )
     key = SigningKey(Path(settings.signing_key)) if settings.signing_key else None
-    with night_lock(partitions.root):
+    with night_lock(settings.partitions) as assert_held:
         night = Night(
-            partitions,
+            Partitions(settings.partitions, catalog, Guarded(open_files(settings.partitions), assert_held)),
             open_store(settings.artifacts, trusted_keys=settings.trusted_keys),
             catalog,
             ingest=lambda into: into.ingest(map(attempt_of, table.jobs)),

@@ -154,10 +154,10 @@ def _run_all(
     from leap.retrainer.storage.lease import night_lock
 
     reports, failed = [], []
-    with night_lock(partitions.root), joblib_backend(backend):
+    with night_lock(partitions.root) as assert_held, joblib_backend(backend):
         for target in targets:
             try:
-                reports.append(_run(settings, replace(plan, night=day, target=target), offline))
+                reports.append(_run(settings, replace(plan, night=day, target=target), offline, assert_held))
             except Exception as error:
                 log.exception("training run failed", target=target)
                 failed.append(f"{target}: {error}")
@@ -166,17 +166,19 @@ def _run_all(
     return reports
 
 
-def _run(settings: "Settings", plan: "Plan", offline: bool) -> "Report":
+def _run(settings: "Settings", plan: "Plan", offline: bool, assert_held: Callable[[], None]) -> "Report":
     """One night over the configured places."""
     from leap.predictor.artifacts.open import open_store
     from leap.predictor.artifacts.signing import SigningKey
     from leap.retrainer.dataset.partitions import Partitions
     from leap.retrainer.night import connectors
     from leap.retrainer.night.pipeline import Night
+    from leap.retrainer.storage.files import open_files
+    from leap.retrainer.storage.guarded import Guarded
     from leap.schemas.hardware import load_catalog
 
     catalog = load_catalog(settings.catalog)
-    partitions = Partitions(settings.partitions, catalog)
+    partitions = Partitions(settings.partitions, catalog, Guarded(open_files(settings.partitions), assert_held))
     today = plan.night == datetime.now(UTC).date()
     night = Night(
         partitions,

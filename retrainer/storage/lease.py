@@ -29,8 +29,8 @@ class Busy(LeapError, RuntimeError):
 
 
 @contextmanager
-def night_lock(root: str | Path) -> Iterator[None]:
-    """Hold the lock of the partitions under `root`.
+def night_lock(root: str | Path) -> Iterator[Callable[[], None]]:
+    """Hold the lock of the partitions under `root`; yields what raises `Busy` once it is held no longer.
 
     Raises
     ------
@@ -38,8 +38,8 @@ def night_lock(root: str | Path) -> Iterator[None]:
         If another process holds it.
     """
     if isinstance(root, str) and "://" in root:
-        with leased(root):
-            yield
+        with leased(root) as assert_held:
+            yield assert_held
         return
     path = Path(root) / ".night.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,15 +48,16 @@ def night_lock(root: str | Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Busy(f"another night is running on {root}; this one does nothing") from None
-        yield
+        yield lambda: None
 
 
 @contextmanager
-def leased(root: str, now: Callable[[], float] = time.time) -> Iterator[None]:
-    """Hold the lock of a place in a remote store.
+def leased(root: str, now: Callable[[], float] = time.time) -> Iterator[Callable[[], None]]:
+    """Hold the lock of a place in a remote store; yields what raises `Busy` where another has taken over.
 
     Each holder has a file of its own number, ``locks/<number>``, with its last sign of life. The next number after
-    one that has died is taken by creating it, which of many succeeds for one.
+    one that has died is taken by creating it, which of many succeeds for one, and removes those before. So a holder that
+    stood still for too long finds another number than its own, or none.
 
     Raises
     ------
@@ -82,8 +83,13 @@ def leased(root: str, now: Callable[[], float] = time.time) -> Iterator[None]:
     over = threading.Event()
     beat = threading.Thread(target=_beat, args=(files, mine, over, now), daemon=True)
     beat.start()
+
+    def assert_held() -> None:
+        if files.names("locks/*")[-1:] != [mine]:
+            raise Busy(f"this night stood still for over {DEAD_S:.0f} s, and another on {root} took over; it ends here")
+
     try:
-        yield
+        yield assert_held
     finally:
         over.set()
         beat.join()
@@ -93,6 +99,8 @@ def leased(root: str, now: Callable[[], float] = time.time) -> Iterator[None]:
 def _beat(files: Files, name: str, over: threading.Event, now: Callable[[], float]) -> None:
     while not over.wait(BEAT_S):
         try:
+            if files.names("locks/*")[-1:] != [name]:  # another took over while this process stood still
+                return
             files.write(name, _sign(now))
         except Exception:  # the clients of object stores raise what they like
             log.exception("no sign of life could be given; another night may begin", lock=name)

@@ -6,9 +6,13 @@ import uuid
 
 import pytest
 
+from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.dataset.record import Record
 from leap.retrainer.storage import lease
 from leap.retrainer.storage.files import RemoteFiles, open_files
+from leap.retrainer.storage.guarded import Guarded
 from leap.retrainer.storage.lease import DEAD_S, Busy, leased
+from tests.builders import attempt, submission
 
 
 @pytest.fixture(params=["memory", "s3"])
@@ -30,6 +34,24 @@ def test_one_that_died_holds_it_no_longer(root: str) -> None:
         pass
     with leased(root, now=lambda: 1000.0 + DEAD_S):
         assert open_files(root).names("locks/*") == ["locks/000000000008"]
+
+
+def test_one_that_stood_still_writes_nothing_over_what_the_next_has_written(root: str) -> None:
+    clock = [1000.0]
+    with leased(root, now=lambda: clock[0]) as assert_held:
+        slow = Partitions(root, files=Guarded(open_files(root), assert_held))
+        slow.absorb([], {"id/0": 7})
+        clock[0] += DEAD_S
+        with leased(root, now=lambda: clock[0]) as held_by_next:
+            following = Partitions(root, files=Guarded(open_files(root), held_by_next))
+            following.absorb([attempt(submission("a"), "fast", 1.0)], {"id/0": 8})
+            with pytest.raises(Busy, match="took over"):
+                slow.absorb([attempt(submission("b"), "fast", 1.0)], {"id/0": 9})
+        with pytest.raises(Busy, match="took over"):  # nor when that has ended
+            slow.learned(slow.days())
+    partitions = Partitions(root)
+    assert Record.read(partitions.files) == Record({"id/0": 8})
+    assert partitions.read(partitions.days())["attempt_id"].tolist() == ["a"]
 
 
 def test_a_holder_that_lives_long_gives_signs(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
