@@ -56,8 +56,8 @@ def leased(root: str, now: Callable[[], float] = time.time) -> Iterator[Callable
     """Hold the lock of a place in a remote store; yields what raises `Busy` where another has taken over.
 
     Each holder has a file of its own number, ``locks/<number>``, with its last sign of life. The next number after
-    one that has died is taken by creating it, which of many succeeds for one, and removes those before. So a holder that
-    stood still for too long finds another number than its own, or none.
+    one that has died is taken by creating it, which of many succeeds for one; those before are removed. So a holder
+    that stood still for too long finds another number than its own, or none.
 
     Raises
     ------

@@ -16,7 +16,7 @@ JSON in UTF-8, one object per message. Fields are optional unless marked *requir
 RFC 3339 with an offset, in the years {YEARS[0]} to {YEARS[-1]}; numbers are finite. Every event may also have
 `schema_version` (1 if absent). Unknown fields are accepted and preserved under `unknown`: at most
 {MAX_UNKNOWN_FIELDS} of them, nested at most {MAX_UNKNOWN_DEPTH} deep. A message beyond the limits goes to the
-dead-letter topic with the reason.
+dead-letter topic with the reason. One whose name looks like a known field's is also said, once, in the reader's log.
 
 JSON Schemas are in `schemas/json`, the AsyncAPI document is `schemas/asyncapi.yaml`, examples are in
 `schemas/examples`. Validate a file of events with `leap schemas validate TOPIC FILE`.
