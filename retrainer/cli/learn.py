@@ -37,7 +37,8 @@ def learn(
     Example:
       leap learn examples/jobs.csv --mapping examples/jobs.yaml
     """
-    from leap.retrainer.cli.retrain import known, summary
+    from leap.retrainer.cli.retrain import known
+    from leap.retrainer.cli.summary import summary
     from leap.retrainer.night.plan import DEFAULT_RECIPES
     from leap.streams.runtime.logs import configure
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from leap.predictor.artifacts.local_store import LocalStore
-from leap.retrainer.cli.retrain import summary
+from leap.retrainer.cli.summary import summary
 from leap.retrainer.dataset.partitions import Partitions
 from leap.retrainer.dataset.record import FILE
 from leap.retrainer.night import window

@@ -12,7 +12,7 @@ from leap.predictor.artifacts import artifact as artifacts
 from leap.predictor.artifacts.local_store import LocalStore
 from leap.predictor.artifacts.store import Pointer, PointerMoved
 from leap.predictor.features import architecture
-from leap.retrainer.cli.retrain import summary
+from leap.retrainer.cli.summary import summary
 from leap.retrainer.dataset.feature_table import log_target
 from leap.retrainer.dataset.partitions import Partitions, day_number
 from leap.retrainer.dataset.point_in_time import PointInTimeStatistics
