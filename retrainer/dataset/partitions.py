@@ -88,8 +88,8 @@ class Partitions:
         if rows.empty:
             return []
         present = {*self.days()}
-        if not present and Record.read(self.files) is None:
-            Record(offsets={}).write(self.files)  # or they would be taken for partitions of before there were records
+        if not present:
+            self._begin_record()
         rows, written = normalise(rows), []
         day_number = np.floor(rows["finished_at"].to_numpy(float) / SECONDS_PER_DAY).astype(int)
         for number in np.unique(day_number):
@@ -101,6 +101,12 @@ class Partitions:
             self.files.write(_name(day), merged.to_parquet(index=False, compression="zstd"))
             written.append(day)
         return written
+
+    def _begin_record(self) -> None:
+        """Say that nothing was absorbed, or new partitions would be taken for those of before there were records."""
+        record = Record.read(self.files) or Record()
+        if record.offsets is None:
+            msgspec.structs.replace(record, offsets={}).write(self.files)
 
     def ingest(self, attempts: Iterable[JobAttempt]) -> list[date]:
         """`merge` of joined attempts."""

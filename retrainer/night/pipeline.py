@@ -112,7 +112,7 @@ class Night:
 
     def _ingest(self, state: NightState) -> None:
         """Merge the attempts of the topic into the partitions."""
-        if Record.read(state.partitions.files) is None:  # written before there were records, or new
+        if state.partitions.days() and Record.read(state.partitions.files) is None:  # from before there were records
             state.partitions.learned(_in_reported_windows(state.partitions))
         log.info("partitions written", days=len(self._ingest_attempts(state.partitions)))
 

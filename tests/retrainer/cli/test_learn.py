@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from leap.retrainer.dataset.partitions import Partitions
+from leap.retrainer.dataset.record import Record
 from leap.schemas.hardware import load_catalog
 from leap.streams.joining.worker import joiner_loop
 from leap.streams.runtime.settings import Settings
@@ -32,6 +33,9 @@ def test_a_table_is_learned_and_ranked_from(env: dict[str, str], tmp_path: Path)
     assert report["promoted"]
     partitions = Partitions(tmp_path / "partitions", load_catalog())
     rows = partitions.read(partitions.days())
+    record = Record.read(partitions.files)
+    assert record is not None
+    assert (record.offsets, record.learned) == ({}, partitions.sizes()), "a night over Kafka begins at the beginning"
     assert report["trained_on"] + report["held_out"] <= len(rows)
     assert report["window_from"] == str(partitions.days()[0]), "all days of the table are learned from"
     answer = run("rank", str(ROOT / "examples/job.json"), "--json", env=env)
