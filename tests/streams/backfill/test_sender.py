@@ -13,7 +13,7 @@ from leap.schemas.events import JobCompleted, JobSubmitted
 from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import ALLOCATED, COMPLETED, SUBMITTED
 from leap.streams.backfill import sender
-from leap.streams.backfill.row_mapper import in_time_order
+from leap.streams.backfill.row_events import in_time_order
 from leap.streams.backfill.sender import Interrupted, pace, read_table, send
 from leap.streams.joining.attempt import event_time
 from leap.streams.kafka.partition_key import JobEvent
