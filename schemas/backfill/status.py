@@ -11,18 +11,24 @@ from leap.schemas.events import SUCCEEDED
 
 #: Leap's word to the others, in lower case and without what separates words.
 WORDS: dict[str, frozenset[str]] = {
-    SUCCEEDED: frozenset({"success", "successful", "complete", "completed", "finished", "done", "ok", "passed"}),
-    "failed": frozenset({"failure", "error", "errored", "crashed", "fail", "backofflimitexceeded", "failedsetup"}),
+    SUCCEEDED: frozenset({"success", "successful", "complete", "completed", "finished", "done", "ok", "passed",
+                          "successcriteriamet"}),
+    "failed": frozenset({"failure", "error", "errored", "crashed", "fail", "backofflimitexceeded", "failedsetup",
+                         "failedprechecks", "failednoresource", "failedcontroller", "faileddriver", "failuretarget",
+                         "podfailurepolicy", "failedindexes",
+                         "maxfailedindexesexceeded"}),
     "out_of_memory": frozenset({"oom", "oomkilled", "outofmem"}),
     "timeout": frozenset({"timedout", "deadlineexceeded", "deadline", "activedeadlineexceeded"}),
     "preempted": frozenset({"preemption", "evicted", "spotinterrupted"}),
     "hardware_failure": frozenset({"nodefail", "nodefailure", "bootfail", "nodelost"}),
-    "cancelled": frozenset({"canceled", "cancel", "killed", "stopped", "aborted", "revoked", "deleted", "terminated"}),
+    "cancelled": frozenset({"canceled", "cancel", "killed", "stopped", "abort", "aborted", "revoked", "deleted",
+                            "terminated"}),
 }  # fmt: skip
 #: Words of what has not ended yet.
 UNFINISHED = frozenset(
     {"running", "pending", "queued", "starting", "scheduled", "suspended", "requeued", "requeuehold", "resizing",
-     "completing", "configuring", "created", "inprogress", "stopping", "recovering", "submitted", "init", "settingup"}
+     "completing", "configuring", "created", "inprogress", "stopping", "recovering", "submitted", "init", "settingup",
+     "cancelling", "launching", "waiting"}
 )  # fmt: skip
 _STATUS = {re.sub("[^a-z]", "", word): status for status, words in WORDS.items() for word in (status, *words)}
 #: Slurm says `CANCELLED by 1001`, and marks a shortened state with a plus sign.

@@ -9,21 +9,21 @@ import msgspec
 from leap.predictor.features.architecture import to_totals
 from leap.schemas.backfill.mapping import Field, MappingError
 from leap.schemas.backfill.model_source import ModelSource
+from leap.schemas.backfill.source import MISSING
 from leap.schemas.launch import ModelDefinition, ModelTotals
-from leap.streams.backfill.field_readers import Reader, Unusable, number, reader, text
-from leap.streams.backfill.table_reader import Row, TableError, table_columns, table_rows
+from leap.streams.backfill.cell_values import Numbers, Unusable, text
+from leap.streams.backfill.field_readers import Reader, reader
+from leap.streams.tables.table_reader import Row, TableError, table_columns, table_rows
 
 #: Definitions of a second table or a folder: some 70 MB of them.
 MAX_DEFINITIONS = 50_000
 MAX_FILE_BYTES = 64 * 2**20
-#: Texts of a second table that stand for no value.
-_MISSING = frozenset({"", "NaN", "nan", "null", "None"})
 
 Definition = Callable[[Row], ModelDefinition | None]
 
 
 def model_reader(
-    sources: tuple[ModelSource, ...], of_jobs: Callable[[str, Field], Reader], folder: Path
+    sources: tuple[ModelSource, ...], of_jobs: Callable[[str, Field], Reader], folder: Path, numbers: Numbers
 ) -> Definition | None:
     """A function from a row to the definition of its model; of several sources the first that has one.
 
@@ -35,6 +35,8 @@ def model_reader(
         Name and source of a field to its reader over the table of jobs.
     folder
         In which the table of jobs is, and paths of sources that are not absolute.
+    numbers
+        How numbers of the table of jobs are written.
 
     Raises
     ------
@@ -47,7 +49,7 @@ def model_reader(
         if not path.exists() and position < len(sources):
             continue
         if source.name is None:
-            reads.append(_from_columns(source, of_jobs))
+            reads.append(_from_columns(source, of_jobs, numbers))
         else:
             name = of_jobs("model.name", source.name)
             known = dict(_from_folder(path) if source.folder else _from_table(path, source))
@@ -61,12 +63,12 @@ def _joined(known: Mapping[str, ModelDefinition], name: Reader) -> Definition:
     return lambda row: None if (called := name(row)) is None else known.get(text(called))
 
 
-def _from_columns(source: ModelSource, of: Callable[[str, Field], Reader]) -> Definition:
+def _from_columns(source: ModelSource, of: Callable[[str, Field], Reader], numbers: Numbers) -> Definition:
     reads = {name: of(f"model.totals.{name}", field) for name, field in source.totals.items()}
     precision = of("model.precision", source.precision) if source.precision is not None else None
 
     def definition(row: Row) -> ModelDefinition | None:
-        totals = {name: number(value) for name, read in reads.items() if (value := read(row)) is not None}
+        totals = {name: numbers.number(value) for name, read in reads.items() if (value := read(row)) is not None}
         if not totals:
             return None
         made: dict[str, Any] = {"totals": totals}
@@ -93,12 +95,12 @@ def _from_table(path: Path, source: ModelSource) -> Iterator[tuple[str, ModelDef
         for column in (field,) if isinstance(field, str) else getattr(field, "columns", ()):
             if column not in columns:
                 raise MappingError(f"{name}: {path} has no column {column!r}; it has {', '.join(sorted(columns))}")
-        return reader(field, _MISSING)
+        return reader(field, frozenset(MISSING))
 
     if not totals:
         raise MappingError(f"model.table: {path} has no column named as a total, such as flops; give them as `totals`")
     name_of = of_table("model.key", key)
-    read = _from_columns(msgspec.structs.replace(source, totals=totals, precision=precision), of_table)
+    read = _from_columns(msgspec.structs.replace(source, totals=totals, precision=precision), of_table, Numbers())
     for row_number, row in table_rows(path):
         if row_number > MAX_DEFINITIONS:
             raise MappingError(f"model.table: {path} has over {MAX_DEFINITIONS:,} rows; leave out what never ran")

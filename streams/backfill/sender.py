@@ -11,13 +11,14 @@ from leap.schemas.codec import encode
 from leap.schemas.errors import LeapError
 from leap.schemas.hardware import Catalog
 from leap.schemas.resolution import resolved
-from leap.streams.backfill.row_mapper import BadRow, Job, RowMapper
-from leap.streams.backfill.table_reader import table_columns, table_rows
+from leap.streams.backfill.row_events import Job
+from leap.streams.backfill.row_mapper import BadRow, RowMapper
 from leap.streams.backfill.tally import Tally
 from leap.streams.joining.attempt import event_time
 from leap.streams.kafka.partition_key import JobEvent, address
 from leap.streams.runtime.liveness import Partition
 from leap.streams.runtime.settings import Settings
+from leap.streams.tables.table_reader import open_table
 
 if TYPE_CHECKING:  # a table is also read where there is no client of Kafka
     from leap.streams.kafka.clients import CheckedProducer
@@ -44,14 +45,17 @@ class Table:
     tally
         What is counted of its rows.
     jobs
-        Valid rows as events.
+        Attempts as events, one each: the last row where several have its id.
     bad
         Invalid rows.
+    notes
+        What was assumed of the file that it does not say itself.
     """
 
     tally: Tally = field(compare=False)
     jobs: list[Job] = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
 
 
 def read_table(path: Path, mapping: Mapping, catalog: Catalog, *, keep: bool = True) -> Table:
@@ -61,15 +65,17 @@ def read_table(path: Path, mapping: Mapping, catalog: Catalog, *, keep: bool = T
 
     Raises
     ------
-    leap.schemas.backfill.mapping.MappingError
+    leap.schemas.backfill.mapping_files.MappingError
         If the mapping uses a column that the table does not have.
-    leap.streams.backfill.table_reader.TableError
+    leap.streams.tables.table.TableError
         If the file is not a table.
     """
-    mapper = RowMapper(mapping, table_columns(path), path.parent)
+    opened = open_table(path, mapping.table, mapping.columns)
+    mapper = RowMapper(mapping, opened.columns, path.parent)
     tally = Tally(mapper.statuses)
-    table = Table(tally)
-    for tally.rows, row in table_rows(path):
+    table = Table(tally, notes=opened.notes)
+    jobs: dict[str, Job] = {}
+    for tally.rows, row in enumerate(opened.rows(), 1):
         mapped = mapper.job(tally.rows, row)
         if mapped is None:
             tally.left_out += 1
@@ -82,7 +88,8 @@ def read_table(path: Path, mapping: Mapping, catalog: Catalog, *, keep: bool = T
             job = resolved(submitted, catalog), resolved(allocated, catalog), resolved(completed, catalog)
             tally.add(job)
             if keep:
-                table.jobs.append(job)
+                jobs[submitted.attempt_id] = job
+    table.jobs = list(jobs.values())
     return table
 
 

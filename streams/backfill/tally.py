@@ -14,7 +14,8 @@ import numpy as np
 from leap.predictor.features.job_family import family_of
 from leap.schemas.events import THROUGHPUT
 from leap.schemas.hardware import Catalog
-from leap.streams.backfill.row_mapper import BadRow, Job
+from leap.streams.backfill.row_events import Job
+from leap.streams.backfill.row_mapper import BadRow
 
 #: Distinct texts of one kind that are counted; what comes later is counted together under `REST`.
 MAX_NAMES = 10_000

@@ -17,8 +17,8 @@ from leap.streams.cli.reading import Accept, read
 
 
 def backfill(
-    file: Annotated[Path, typer.Argument(help="Table of past jobs: CSV or Parquet.")],
-    mapping: Annotated[str, typer.Option(help="Mapping file (YAML), or one that comes with Leap: mlperf, sia.")],
+    file: Annotated[Path, typer.Argument(help="Table of past jobs, or a folder: CSV, JSON, Parquet, Excel.")],
+    mapping: Annotated[str, typer.Option(help="Mapping file (YAML), or one that comes with Leap, as slurm.")],
     speed: Annotated[str, typer.Option(help="max, attempts a second (500), or times real time (60x).")] = "max",
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first attempts in time order.")] = None,
     skip: Annotated[int, typer.Option(min=0, help="Events already sent by an interrupted run.")] = 0,
@@ -38,7 +38,7 @@ def backfill(
       leap backfill jobs.parquet --mapping jobs.yaml --wait
     """
     from leap.streams.backfill.processed import wait_until_processed
-    from leap.streams.backfill.row_mapper import in_time_order
+    from leap.streams.backfill.row_events import in_time_order
     from leap.streams.backfill.sender import EVENTS_PER_ATTEMPT, pace, send
     from leap.streams.kafka.topic_admin import assert_topics
 

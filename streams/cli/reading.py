@@ -33,6 +33,8 @@ def read(file: Path, mapping: str, catalog: Catalog, *, accept: bool, keep: bool
         table = read_table(file, load_mapping(mapping), catalog, keep=keep)
     except ValueError as error:
         raise fail(str(error)) from None
+    for note in table.notes:
+        typer.echo(f"{file}: {note}", err=True)
     first, *others = table.tally.lines(catalog)
     typer.echo(f"{file}: {first}", err=True)
     for line in others:

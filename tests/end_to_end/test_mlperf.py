@@ -31,7 +31,7 @@ from leap.schemas.codec import MAX_DECODED_BYTES, decode, encode
 from leap.schemas.events import THROUGHPUT, DeadLetter, JobAttempt, JobCompleted, JobSubmitted, PreferenceList
 from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import ATTEMPTS, COMPLETED, DEAD_LETTERS, PREFERENCES, SUBMITTED
-from leap.streams.backfill.row_mapper import Job, in_time_order
+from leap.streams.backfill.row_events import Job, in_time_order
 from leap.streams.backfill.sender import pace, read_table, send
 from leap.streams.embedded import child
 from leap.streams.history.store import HistoryStore

@@ -1,7 +1,5 @@
 """Tables of past jobs to events: values, order, and what is said about rows that cannot be used."""
 
-import csv
-import io
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,10 +13,11 @@ from leap.schemas.backfill.mapping import Condition, Mapping, MappingError, Sour
 from leap.schemas.codec import decode, encode
 from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted
 from leap.schemas.hardware import load_catalog
-from leap.streams.backfill.row_mapper import BadRow, Job, RowMapper, in_time_order
+from leap.streams.backfill.row_events import Job, in_time_order
+from leap.streams.backfill.row_mapper import BadRow, RowMapper
 from leap.streams.backfill.sender import read_table
-from leap.streams.backfill.table_reader import Row, TableError, table_columns, table_rows
 from leap.streams.joining.attempt import event_time
+from leap.streams.tables.table_reader import Row
 
 MAPPING = Mapping(
     keep=(Condition(column="state", equals=("done", "FAILED")), Condition(column="rate", missing=False)),
@@ -122,7 +121,7 @@ def test_rows_that_fail_the_conditions_are_skipped(changes: Row) -> None:
         ({"minutes": "1e300"}, "run_seconds", "6e+301", ""),
         ({"minutes": "-1"}, "event", "", "finished_at is before started_at"),
         ({"nodes": "0"}, "config.batch_size", "batch=1024, hosts=0", "division by zero"),
-        ({"nodes": "2.5"}, "config.num_trainers", "", "Expected `int`"),
+        ({"nodes": "2.5"}, "config.num_trainers", "2.5", "ceil(gpus / 8)"),
         ({"nodes": "-4"}, "config.num_trainers", "", ">= 1"),
         ({"name": "x" * 513}, "job_name", "", "512"),
         ({"recompute": "perhaps"}, "config.activation_checkpointing", "perhaps", "neither true nor false"),
@@ -175,20 +174,6 @@ def test_mapping_error_names_the_missing_column() -> None:
         RowMapper(MAPPING, ROW.keys() - {"state"})
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_csv_and_parquet_give_the_same_events(tmp_path: Path, delimiter: str) -> None:
-    rows = [{**ROW, "job": number, "name": f'a "{number}", b;\tc'} for number in range(3)]
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(ROW), delimiter=delimiter)
-    writer.writeheader()
-    writer.writerows(rows)
-    (tmp_path / "jobs.csv").write_bytes(b"\xef\xbb\xbf" + text.getvalue().encode())
-    pd.DataFrame(rows).to_parquet(tmp_path / "jobs.parquet")
-    from_csv = read_table(tmp_path / "jobs.csv", MAPPING, load_catalog())
-    assert from_csv == read_table(tmp_path / "jobs.parquet", MAPPING, load_catalog())
-    assert [submitted.attempt_id for submitted, _, _ in from_csv.jobs] == [f"east/{n}" for n in range(3)]
-
-
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
 def test_parquet_timestamps_with_nanoseconds_are_read(tmp_path: Path, zone: str | None) -> None:
     times = pd.to_datetime(["2024-03-01T10:00:00.123456789"]).tz_localize(zone)
@@ -205,31 +190,6 @@ def test_template_accepts_column_names_with_dots(name: str) -> None:
     result = RowMapper(mapping, {**ROW, name: 1}).job(1, {**ROW, name: 17.0})
     assert isinstance(result, tuple), result
     assert result[0].attempt_id == "{17-east"
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "problem"),
-    [
-        ("jobs.csv", b"", "empty"),
-        ("jobs.csv", b"a,b,a\n", "duplicate column names"),
-        ("jobs.csv", b"a,b\n\xff\xfe,1\n", "(?i)utf-8"),
-        ("jobs.csv", b"a,b\n" + b"x" * 1_100_000, "field larger"),
-        ("jobs.parquet", b"a,b\n", "not Parquet"),
-    ],
-)
-def test_invalid_table_file_raises_table_error(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(TableError, match=problem):
-        list(table_rows(tmp_path / name))
-    with pytest.raises(TableError, match="cannot be read"):
-        table_columns(tmp_path / "nowhere.csv")
-
-
-def test_missing_trailing_fields_are_none(tmp_path: Path) -> None:
-    (tmp_path / "jobs.csv").write_text("a,b\n1\n2,3,4\n")
-    (_, first), (_, second) = table_rows(tmp_path / "jobs.csv")
-    assert first == {"a": "1", "b": None}
-    assert second["b"] == "3"
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), max_size=30))

@@ -14,7 +14,7 @@ from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import ALLOCATED, COMPLETED, SUBMITTED
 from leap.streams.backfill import sender
 from leap.streams.backfill.processed import NotProcessed, wait_until_processed
-from leap.streams.backfill.row_mapper import in_time_order
+from leap.streams.backfill.row_events import in_time_order
 from leap.streams.backfill.sender import Interrupted, pace, read_table, send
 from leap.streams.history.worker import history_loop
 from leap.streams.joining.attempt import event_time
