@@ -5,6 +5,7 @@ parameters need, and inside of functions what the work needs: so ``leap COMMAND 
 A command whose extra is not installed says what to install.
 """
 
+import os
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -18,6 +19,7 @@ from typer.main import get_command, get_group
 from leap import __version__
 from leap.commands import COMMANDS, PACKAGES, PANELS, Command
 from leap.predictor.cli.errors import error_boundary, fail
+from leap.predictor.cli.terminal import tolerate
 from leap.schemas.distribution import install_command
 
 
@@ -111,11 +113,14 @@ app = typer.Typer(
 
 @app.callback()
 def leap(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Look before you launch: predicted training throughput per hardware type, as a ranked preference list."""
+    if os.environ.get("NO_COLOR"):
+        context.color = False  # of this and of the commands below
 
 
 def _extra(missing: str | None) -> str | None:
@@ -128,6 +133,7 @@ def _extra(missing: str | None) -> str | None:
 
 def main() -> None:
     """Run the command."""
+    tolerate(sys.stdout, sys.stderr)
     try:
         app()
     except ImportError as error:

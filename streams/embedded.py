@@ -195,13 +195,18 @@ def _stop(process: subprocess.Popen[bytes], stop_s: float) -> None:
 def free_port() -> int:
     """A free TCP port of the loopback interface, different on each call."""
     while True:
-        port = PORTS[next(_numbers) % len(PORTS)]
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
+        if not is_taken(port := PORTS[next(_numbers) % len(PORTS)]):
+            return port
+
+
+def is_taken(port: int) -> bool:
+    """Whether a TCP port of the loopback interface cannot be bound."""
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
 
 
 def broker_ready(bootstrap_servers: str) -> bool:

@@ -12,8 +12,9 @@ from leap.predictor.artifacts.manifest import ArtifactError, decode
 from leap.predictor.artifacts.open import open_store
 from leap.predictor.artifacts.signing import SigningKey
 from leap.predictor.artifacts.store import ArtifactStore, Pointer, pointer_or_none, prune
-from leap.predictor.cli.errors import fail
+from leap.predictor.cli.errors import fail, writable
 from leap.predictor.cli.options import STORE, Artifacts, Json, Target, TrustedKeys
+from leap.predictor.storage.whole_file import write_whole
 from leap.schemas.distribution import install_command
 from leap.schemas.events import THROUGHPUT
 
@@ -134,7 +135,7 @@ def verify(
 @app.command()
 def export(
     version: Version,
-    onnx: Annotated[Path, typer.Option(help="File to write the graph to.")],
+    onnx: Annotated[Path, typer.Option(help="File to write the graph to.", callback=writable)],
     artifacts: Artifacts = STORE,
     target: Target = THROUGHPUT,
 ) -> None:
@@ -153,7 +154,7 @@ def export(
     artifact = load(open_store(artifacts).folder(target, version))
     if not isinstance(artifact.model, TreesModel):
         raise fail(f"{version}: the recipe {artifact.manifest.recipe} has no trees, and no ONNX graph")
-    onnx.write_bytes(export_graph(artifact.model.trees))
+    write_whole(onnx, export_graph(artifact.model.trees))
     print(f"{onnx}: {artifact.manifest.recipe}, {len(artifact.manifest.features)} features")
 
 

@@ -85,5 +85,5 @@ def resolve(name: Name, own: OwnCatalog = "") -> None:
 def _known(catalog: Catalog, name: str) -> Hardware:
     entry = catalog.specification(name)
     if entry is None:
-        raise fail(f"{name}: {catalog.why_unlisted(name)}")
+        raise fail(f"{name}: {catalog.why_unlisted(name)}; `leap catalog list` has every name")
     return catalog.get(entry.name, entry)

@@ -14,6 +14,7 @@ import typer
 from leap.predictor.artifacts.open import open_store
 from leap.predictor.cli.errors import fail, writable
 from leap.predictor.cli.options import Json
+from leap.predictor.storage.whole_file import whole_file
 from leap.schemas.codec import encode
 from leap.schemas.events import THROUGHPUT, PreferenceList
 from leap.schemas.topics import load_topics
@@ -73,7 +74,8 @@ def replay(
         lines = read_frame(kept)
         told = verdict(of_replay(kept, load_catalog(settings.catalog)))
     if parquet:
-        lines.to_parquet(parquet, index=False)
+        with whole_file(parquet) as draft:
+            lines.to_parquet(draft, index=False)
     summary = summarise(state, lines)
     if as_json:
         print(msgspec.json.encode(summary).decode())

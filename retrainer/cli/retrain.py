@@ -15,7 +15,7 @@ import msgspec
 import structlog
 import typer
 
-from leap.predictor.cli.errors import fail, in_words
+from leap.predictor.cli.errors import fail, in_words, sentence
 from leap.predictor.cli.options import Json
 from leap.schemas.errors import LeapError
 
@@ -152,8 +152,10 @@ def _run_all(
             try:
                 reports.append(_run(settings, replace(plan, night=day, target=target), offline))
             except Exception as error:
-                log.exception("training run failed", target=target)
-                failed.append(f"{target}: {error}")
+                told = sentence(error)
+                if told is None:  # a mistake in Leap: its trace says where
+                    log.exception("training run failed", target=target)
+                failed.append(f"training run for {target} failed: {told or in_words(error)}")
     if failed:
         raise NightFailed("\n".join([*map(summary, reports), *failed]))
     return reports

@@ -28,7 +28,7 @@ Pace = Callable[[int, JobEvent], float]
 
 
 class Interrupted(LeapError, RuntimeError):
-    """The broker did not acknowledge all events; the message says how to resume."""
+    """Not all events were sent and acknowledged; the message says how to resume."""
 
 
 @dataclass
@@ -146,21 +146,29 @@ def send(
     Raises
     ------
     Interrupted
-        If the broker did not acknowledge all events.
+        If the broker did not acknowledge all events, or the user interrupts.
     """
     producer = CheckedProducer(settings)
     begun = clock()
     done = skip
-    for position in range(skip, len(events)):
-        event = events[position]
-        while (wait := begun + due(position, event) - due(skip, events[skip]) - clock()) > 0:
-            done = _flush(producer, done, position, on_sent)
-            sleep(min(wait, SLEEP_S))
-        topic, key = address(event)
-        producer.produce(settings.topic(topic), encode(event), key)
-        if position + 1 - done == CHUNK:
-            done = _flush(producer, done, position + 1, on_sent)
-    _flush(producer, done, len(events), on_sent)
+    sent = skip
+    try:
+        for position in range(skip, len(events)):
+            event = events[position]
+            while (wait := begun + due(position, event) - due(skip, events[skip]) - clock()) > 0:
+                done = _flush(producer, done, position, on_sent)
+                sleep(min(wait, SLEEP_S))
+            topic, key = address(event)
+            producer.produce(settings.topic(topic), encode(event), key)
+            sent = position + 1
+            if sent - done == CHUNK:
+                done = _flush(producer, done, sent, on_sent)
+        _flush(producer, done, len(events), on_sent)
+    except KeyboardInterrupt:
+        done = _flush(producer, done, sent, on_sent)
+        raise Interrupted(
+            f"interrupted: {done} of {len(events)} events are delivered; run it again with --skip {done} to go on"
+        ) from None
 
 
 def _flush(producer: CheckedProducer, done: int, sent: int, on_sent: Callable[[int], None]) -> int:

@@ -196,3 +196,13 @@ def test_mlperf_runs_through_kafka(topics: Settings, shared_data: Path) -> None:
     assert (count["rows"], count["bad"], count["events_sent"]) == (19_647, 0, 3 * 17_067)
     messages = read_range(topics, topics.topic(SUBMITTED), None, None)
     assert len({decode(message.value, JobSubmitted).attempt_id for message in messages}) == 17_067
+
+
+def test_an_interrupt_says_how_to_go_on(topics: Settings, table: Path) -> None:
+    events = events_of(table)
+
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match=f"1 of {len(events)} events are delivered; run it again with --skip 1"):
+        send(topics, events, lambda position, event: 60.0 * position, sleep=interrupt)
