@@ -112,7 +112,7 @@ WRONG = [
     Wrong(f"backfill {TABLE} --mapping {MAPPING} --speed quick --dry-run", {}, "expected max, attempts per second"),
     Wrong("topics rights nobody", {}, "no role 'nobody'; there are launcher, scheduler, history"),
     Wrong("schemas show nothing", {}, "no topic 'nothing'; available: artifact-published"),
-    Wrong("catalog show nothing", {}, "`leap catalog list` has every name"),
+    Wrong("catalog show nothing", {}, "see `leap catalog list`"),
     Wrong("catalog list", {"LEAP_CATALOG": "none.yaml"}, "none.yaml: cannot be read .*; check the path"),
     Wrong("doctor --role nobody", {}, "none of: launcher, scheduler", 2),
     Wrong("replay --from 2026-01-02 --to 2026-01-01", {}, "--from .* is not before --to"),

@@ -26,11 +26,11 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
     return "".join(_ASCII.get(each) or each.encode("unicode_escape").decode() for each in wrong), error.end
 
 
-codecs.register_error("leap.ascii", _in_ascii)
+codecs.register_error("leap_ascii", _in_ascii)
 
 
 def tolerate(*streams: TextIO) -> None:
     """Let streams write in their own encoding what it does not have, instead of ending in an error."""
     for stream in streams:
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="leap.ascii")
+            stream.reconfigure(errors="leap_ascii")

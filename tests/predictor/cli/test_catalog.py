@@ -36,13 +36,14 @@ def test_show_takes_any_spelling() -> None:
             "L400",
             1,
             "",
-            "L400: no specification in the catalog; the nearest names are L40, L40S, L4; `leap catalog list` has every name\n",
+            "L400: no specification in the catalog; the nearest names are L40, L40S, L4; see `leap catalog list`\n",
         ),
         (
             "mig-1g.5gb",
             1,
             "",
-            "mig-1g.5gb: a slice or share of an accelerator, which the catalog does not list; `leap catalog list` has every name\n",
+            "mig-1g.5gb: a slice or share of an accelerator, which the catalog does not list; "
+            "see `leap catalog list`\n",
         ),
     ],
 )
