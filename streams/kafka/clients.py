@@ -188,7 +188,7 @@ class CheckedProducer:
         timestamp_ms
             Message timestamp, milliseconds since 1970; 0 is now.
         trace
-            Trace context headers.
+            Trace context headers, and others that go with the event.
 
         Raises
         ------
