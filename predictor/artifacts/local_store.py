@@ -60,6 +60,10 @@ class LocalStore:
             self._trusted.check(bounded_read(folder / MANIFEST, MAX_MANIFEST_BYTES), given, target, version)
         return folder
 
+    def manifest(self, target: str, version: str) -> bytes:
+        """See :class:`ArtifactStore`."""
+        return bounded_read(LocalStore(self.root).folder(target, version) / MANIFEST, MAX_MANIFEST_BYTES)
+
     def sign(self, target: str, version: str, key: SigningKey) -> None:
         """See :class:`ArtifactStore`."""
         key.sign_folder(LocalStore(self.root).folder(target, version))  # which need not be signed yet

@@ -7,13 +7,17 @@ import msgspec
 import typer
 import yaml
 
+from leap.predictor.cli.completion import hardware_types
 from leap.predictor.cli.errors import fail
 from leap.predictor.cli.options import Json, OwnCatalog
 from leap.schemas.hardware import Catalog, Hardware, load_catalog
 
 app = typer.Typer(no_args_is_help=True, help="Hardware types: specifications, prices and names.")
 
-Name = Annotated[str, typer.Argument(help="As the catalog, a driver, a scheduler or a cloud writes it.")]
+Name = Annotated[
+    str,
+    typer.Argument(help="As the catalog, a driver, a scheduler or a cloud writes it.", autocompletion=hardware_types),
+]
 
 
 @app.command("list")

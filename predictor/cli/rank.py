@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from leap.predictor.cli.completion import versions
 from leap.predictor.cli.errors import fail
 from leap.predictor.cli.options import STORE, Artifacts, Json, TrustedKeys
 
@@ -25,7 +26,9 @@ class Output(StrEnum):
 def rank(
     job: Annotated[Path, typer.Argument(help="A JobSubmitted event as JSON.", exists=True, dir_okay=False)],
     artifacts: Artifacts = STORE,
-    version: Annotated[str | None, typer.Option(help="Rank with this artifact, not the one in production.")] = None,
+    version: Annotated[
+        str | None, typer.Option(help="Rank with this artifact, not the one in production.", autocompletion=versions)
+    ] = None,
     trusted_keys: TrustedKeys = "",
     as_json: Json = False,
     output: Annotated[Output | None, typer.Option("--as", help="Output format for a scheduler.")] = None,

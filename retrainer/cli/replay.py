@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from leap.predictor.artifacts.open import open_store
+from leap.predictor.cli.completion import versions
 from leap.predictor.cli.errors import fail, writable
 from leap.predictor.cli.options import Json
 from leap.predictor.storage.whole_file import whole_file
@@ -33,8 +34,12 @@ TELL_EVERY = 12
 def replay(
     start: Annotated[datetime, typer.Option("--from", formats=TIMES, help="First submission; UTC unless it says.")],
     end: Annotated[datetime, typer.Option("--to", formats=TIMES, help="End of the range; not in it.")],
-    artifact: Annotated[str | None, typer.Option(help="Artifact to rank with; production's by default.")] = None,
-    compare: Annotated[str | None, typer.Option(help="Another artifact, side by side.")] = None,
+    artifact: Annotated[
+        str | None, typer.Option(help="Artifact to rank with; production's by default.", autocompletion=versions)
+    ] = None,
+    compare: Annotated[
+        str | None, typer.Option(help="Another artifact, side by side.", autocompletion=versions)
+    ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="Keep one line a list here, and go on from there when run again.")
     ] = None,

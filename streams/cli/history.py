@@ -25,8 +25,22 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Running statistics of finished attempts, per family.")
 
-Family = Annotated[str, typer.Argument(help="A family, or the name of any of its jobs.")]
 NEAREST = 5
+
+
+def _families(context: typer.Context, incomplete: str) -> list[str]:
+    """For the completion of a shell: families in the store; none if it does not answer."""
+    try:
+        with _open() as (_, store):
+            keys = [
+                key for bucket in store.buckets(context.params.get("target") or THROUGHPUT) for key in bucket.statistics
+            ]
+    except Exception:  # a shell that waits for a line to be completed shows no errors
+        return []
+    return sorted(key.name for key in keys if key.kind == "family" and key.name.startswith(incomplete))
+
+
+Family = Annotated[str, typer.Argument(help="A family, or the name of any of its jobs.", autocompletion=_families)]
 
 
 @app.command()
