@@ -6,7 +6,6 @@
 import logging
 import re
 import socket
-import sys
 import tempfile
 import threading
 import time
@@ -203,4 +202,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

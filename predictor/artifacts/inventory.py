@@ -21,8 +21,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         Attempts that it was trained on.
     production, pinned
         Whether it serves, and whether nights may not move that.
-    promoted, reason
-        What the night that made it decided, and why; none without its report.
+    night, promoted, reason
+        The night that made it, what it decided, and why; none without its report.
     fault
         What is wrong with its manifest; the fields from there are none then.
     """
@@ -34,6 +34,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     rows: int | None = None
     production: bool = False
     pinned: bool = False
+    night: str | None = None
     promoted: bool | None = None
     reason: str | None = None
     fault: str | None = None
@@ -51,6 +52,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 class _Decision(msgspec.Struct, frozen=True):
     """The part of a night's report that is about promotion."""
 
+    night: str
     artifact: str
     promoted: bool
     reason: str
@@ -82,6 +84,7 @@ def inventory(store: ArtifactStore, target: str, pointer: Pointer | None, report
                 recipe=about.recipe,
                 w20=about.metrics.get("w20"),
                 rows=about.rows,
+                night=decision and decision.night,
                 promoted=decision and decision.promoted,
                 reason=decision and decision.reason,
             )

@@ -86,6 +86,8 @@ def writable(path: Path | None) -> Path | None:
         folder = path.parent
         if path.is_dir():
             raise fail(f"{path} is a folder; name a file in it")
+        if path.exists() and not path.is_file():
+            return path  # a device or a pipe, such as /dev/stdout
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             raise fail(f"{path} cannot be written: {folder} is not a writable directory; make it, or name another")
     return path

@@ -45,6 +45,7 @@ def rank(
     """
     from leap.predictor.artifacts.open import open_store
     from leap.predictor.cli.ranking import as_table, console, in_format, read_names
+    from leap.predictor.cli.terminal import printable
     from leap.predictor.routing.explain import explain
     from leap.predictor.routing.physics import rates_of, work_in_words
     from leap.predictor.routing.ranking import Policy
@@ -72,7 +73,7 @@ def rank(
     elif output:
         print(in_format(output, answer, submission, read_names(names)), end="")
     elif explained:
-        print(explain(answer, submission, router.artifact.catalog, None, share))
+        print(printable(explain(answer, submission, router.artifact.catalog, None, share)))
     else:
         console.print(as_table(answer, rates_of(answer, submission, router.artifact.catalog)))
         console.print(work_in_words(answer, submission))

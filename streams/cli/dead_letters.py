@@ -48,7 +48,7 @@ def list_letters(
     kinds: dict[tuple[str, str, str], list[DeadLetter]] = {}
     for letter in sorted(letters, key=lambda letter: letter.rejected_at, reverse=True):
         kinds.setdefault((letter.worker, letter.topic, letter.reason), []).append(letter)
-    rows = [
+    rows: list[dict[str, Any]] = [
         dict(zip(("worker", "topic", "reason"), kind, strict=True))
         | {"count": len(same), "last": f"{same[0].partition}/{same[0].offset}"}
         | {"letters": [_shown(letter, SHOWN_JSON if as_json else SHOWN) for letter in same[:each]]}

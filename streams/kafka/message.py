@@ -111,9 +111,8 @@ class Message(NamedTuple):
         if (error := raw.error()) is not None:  # could not be decompressed
             log.warning("message unreadable", topic=topic, partition=partition, offset=offset, error=error.str())
             return cls(topic, topic_id, partition, offset, None, None, timestamp_ms, position)
-        trace, resent = (), None
-        if headers := _headers(raw):
-            trace, resent = carried(headers), Resent.of(headers)
+        headers = _headers(raw)
+        trace, resent = (carried(headers), Resent.of(headers)) if headers else ((), None)
         return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), timestamp_ms, position, trace, resent)
 
 
