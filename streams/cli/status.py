@@ -159,7 +159,10 @@ def _lines(found: Status) -> Iterator[tuple[str, str]]:
     """Name and text of each line."""
     for finding in found.workers:
         remedy = f" -> {finding.remedy}" if finding.remedy else ""
-        yield finding.check.split()[0], f"{finding.state}: {finding.found}{remedy}"
+        yield (
+            finding.check.removesuffix(" worker").removeprefix("attempt "),
+            f"{finding.state}: {finding.found}{remedy}",
+        )
     serving, night = found.production, found.night
     yield (
         "production",
@@ -195,4 +198,4 @@ def _of_figures(figures: "Figures") -> Iterator[tuple[str, str]]:
 
 
 def _percent(share: Any) -> str:
-    return "none" if share is None else f"{share:.1f}%"
+    return "unknown share" if share is None else f"{share:.1f}%"
