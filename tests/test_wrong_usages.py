@@ -3,6 +3,7 @@
 ``python -m tests.test_wrong_usages`` prints the table with what was said and how long it took.
 """
 
+import json
 import logging
 import re
 import socket
@@ -100,6 +101,7 @@ WRONG = [
         f"backfill {TABLE} --mapping mlperf --rejects none/x",
     )),
     Wrong(f"rank {TABLE}", {}, "JSON is malformed.*`leap schemas show job-submitted` tells what is expected"),
+    Wrong("rank empty.json", {}, "no candidates; list hardware types under `candidates`, as `leap catalog list` names"),
     Wrong(f"backfill none.csv --mapping {MAPPING}", {}, HELP, 2),
     Wrong(f"backfill {TABLE} --mapping none.yaml", {}, "none.yaml: .*; give a file, or one of mlperf, sia"),
     Wrong("history restore none.gz", {}, HELP, 2),
@@ -154,9 +156,11 @@ def used(wrong: Wrong, ports: dict[str, str]) -> tuple[int, str, str, float]:
     def filled(text: str) -> str:
         return re.sub(r"\b(AWAY|SILENT|OTHER|DENIED|TAKEN)\b", lambda found: ports[found[0]], text)
 
+    Path("empty.json").write_text(json.dumps(json.loads(Path(JOB).read_text()) | {"candidates": []}))
     environment = {name: filled(value) for name, value in wrong.environment.items()}
     began = time.monotonic()
     done = invoke(*filled(wrong.command).split(), env=environment)
+    Path("empty.json").unlink()
     assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
     return done.exit_code, done.stdout, done.stderr, time.monotonic() - began
 

@@ -25,7 +25,7 @@ from leap.predictor.artifacts.store import (
 )
 from leap.predictor.storage.bounded import bounded_read
 from leap.predictor.storage.fsync import sync, sync_folder
-from leap.predictor.storage.whole_file import write_whole
+from leap.predictor.storage.whole_file import naming, write_whole
 
 #: Age of a half-written artifact that a killed process left: nothing takes so long to write.
 ABANDONED_S = 86_400.0
@@ -79,9 +79,11 @@ class LocalStore:
                 shutil.rmtree(left)
         draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=location.parent))
         try:
-            shutil.copytree(folder, draft, dirs_exist_ok=True)
-            draft.touch()  # not the time of the folder that it was copied from
-            sync_folder(draft)
+            with naming(location):
+                for path in folder.iterdir():
+                    shutil.copy(path, draft)
+                sync_folder(draft)
+            shutil.copymode(folder, draft)
             draft.rename(location)
             sync(location.parent)
         finally:

@@ -58,6 +58,8 @@ def rank(
         submission = codec.decode(job.read_bytes(), JobSubmitted)
     except codec.Rejected as rejected:
         raise fail(f"{job}: {rejected}. `leap schemas show job-submitted` tells what is expected") from None
+    if not submission.candidates:
+        raise fail(f"{job}: no candidates; list hardware types under `candidates`, as `leap catalog list` names them")
     if sum((as_json, output is not None, explained)) > 1:
         raise fail("--json, --as and --explain are three ways to answer; name one")
     share = premium_efficiency(os.environ)
