@@ -97,7 +97,7 @@ def pace(speed: str, events: Sequence[JobEvent]) -> Pace:
     ValueError
         If `speed` is not valid.
     """
-    if speed == "max" or not events:
+    if speed == "max":
         return lambda position, event: 0.0
     try:
         rate = float(speed.removesuffix("x"))
@@ -107,7 +107,7 @@ def pace(speed: str, events: Sequence[JobEvent]) -> Pace:
         raise ValueError(
             f"speed {speed!r}: expected max, attempts per second as in 500, or a multiple of real time as in 60x"
         )
-    if not speed.endswith("x"):
+    if not events or not speed.endswith("x"):
         return lambda position, event: position / (EVENTS_PER_ATTEMPT * rate)
     first = event_time(events[0])
     return lambda position, event: (event_time(event) - first).total_seconds() / rate
