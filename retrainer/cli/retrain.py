@@ -69,13 +69,18 @@ def retrain(
       leap retrain --date 2026-01-08 --recipe structured --trial
       leap retrain --every day
     """
+    from leap.streams.cli.common import read_settings
+
+    settings = read_settings()
+    if not offline and not every:  # before what trains is loaded; the daily schedule tries again by itself
+        from leap.streams.kafka.reachable import broker_metadata
+
+        broker_metadata(settings)
     from leap.retrainer.dataset.partitions import Partitions
     from leap.retrainer.night.plan import DEFAULT_RECIPES, Plan
-    from leap.streams.cli.common import read_settings
     from leap.streams.runtime.logs import configure
 
     configure()
-    settings = read_settings()
     targets, partitions = tuple(target or settings.targets), Partitions(settings.partitions)
     plan = Plan(
         night=night.date() if night else datetime.now(UTC).date(),
