@@ -89,15 +89,9 @@ def status(
 
 
 def _gather(settings: "Settings", days: float) -> Status:
-    from leap.predictor.artifacts.inventory import inventory
-    from leap.predictor.artifacts.open import open_store
-    from leap.schemas.hardware import load_catalog
-    from leap.streams.consumer.resend import refused
     from leap.streams.doctor.check import CheckContext
     from leap.streams.doctor.runner import CHECKS as ALL
     from leap.streams.doctor.runner import examine
-    from leap.streams.monitor.aggregates import Monitor
-    from leap.streams.monitor.app import LiveMonitor
 
     until = datetime.now(UTC)
     since = until - timedelta(days=days)
@@ -114,30 +108,7 @@ def _gather(settings: "Settings", days: float) -> Status:
             missing[name] = told
             return None
 
-    def artifacts() -> "list[Row]":
-        store = open_store(settings.artifacts)
-        return inventory(store, THROUGHPUT, store.pointer(THROUGHPUT), settings.partitions)
-
-    def figures() -> "Figures":
-        live = LiveMonitor(settings, Monitor(time.time, 86_400.0 * days))
-        live.warm_up(until)
-        return live.figures()
-
-    def letters() -> dict[str, dict[str, int]]:
-        counts: dict[str, Counter[str]] = {}
-        for one in refused(settings, since):
-            for worker, letter in one.latest.items():
-                counts.setdefault(worker, Counter())[letter.reason] += 1
-        return {worker: dict(reasons.most_common()) for worker, reasons in counts.items()}
-
-    def prices() -> Prices:
-        catalog = load_catalog(settings.catalog)
-        priced = [entry for entry in catalog.values() if entry.price_per_hour is not None]
-        dates = sorted(entry.price_date for entry in priced if entry.price_date)
-        known = sum("price_per_hour" in entry.unverified for entry in priced)
-        return Prices(len(catalog), len(priced), known, *((dates[0], dates[-1]) if dates else ("", "")))
-
-    rows = part("artifacts", artifacts) or []
+    rows = part("artifacts", lambda: _artifacts(settings)) or []
     nights = [row for row in rows if row.night]
     workers = examine(CheckContext(settings), [check for check in ALL if check.name in CHECKS])
     if workers[0].state == "fault":  # of the broker: nobody else needs to wait for it
@@ -148,11 +119,48 @@ def _gather(settings: "Settings", days: float) -> Status:
         workers=workers,
         production=next((row for row in rows if row.production), None),
         night=max(nights, key=lambda row: row.night or "", default=None),
-        figures=part("figures", figures),
-        letters=part("letters", letters),
-        prices=part("prices", prices),
+        figures=part("figures", lambda: _figures(settings, days, until)),
+        letters=part("letters", lambda: _letters(settings, since)),
+        prices=part("prices", lambda: _prices(settings)),
         missing=missing,
     )
+
+
+def _artifacts(settings: "Settings") -> "list[Row]":
+    from leap.predictor.artifacts.inventory import inventory
+    from leap.predictor.artifacts.open import open_store
+
+    store = open_store(settings.artifacts)
+    return inventory(store, THROUGHPUT, store.pointer(THROUGHPUT), settings.partitions)
+
+
+def _figures(settings: "Settings", days: float, until: datetime) -> "Figures":
+    from leap.streams.monitor.aggregates import DAY_S, Monitor
+    from leap.streams.monitor.app import LiveMonitor
+
+    live = LiveMonitor(settings, Monitor(time.time, DAY_S * days))
+    live.warm_up(until)
+    return live.figures()
+
+
+def _letters(settings: "Settings", since: datetime) -> dict[str, dict[str, int]]:
+    from leap.streams.consumer.resend import refused
+
+    counts: dict[str, Counter[str]] = {}
+    for one in refused(settings, since):
+        for worker, letter in one.latest.items():
+            counts.setdefault(worker, Counter())[letter.reason] += 1
+    return {worker: dict(reasons.most_common()) for worker, reasons in counts.items()}
+
+
+def _prices(settings: "Settings") -> Prices:
+    from leap.schemas.hardware import load_catalog
+
+    catalog = load_catalog(settings.catalog)
+    priced = [entry for entry in catalog.values() if entry.price_per_hour is not None]
+    dates = sorted(entry.price_date for entry in priced if entry.price_date)
+    known = sum("price_per_hour" in entry.unverified for entry in priced)
+    return Prices(len(catalog), len(priced), known, *((dates[0], dates[-1]) if dates else ("", "")))
 
 
 def _lines(found: Status) -> Iterator[tuple[str, str]]:
