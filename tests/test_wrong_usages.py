@@ -103,7 +103,7 @@ WRONG = [
     Wrong(f"rank {TABLE}", {}, "JSON is malformed.*`leap schemas show job-submitted` tells what is expected"),
     Wrong("rank empty.json", {}, "no candidates; list hardware types under `candidates`, as `leap catalog list` names"),
     Wrong(f"backfill none.csv --mapping {MAPPING}", {}, HELP, 2),
-    Wrong(f"backfill {TABLE} --mapping none.yaml", {}, "none.yaml: .*; give a file, or one of mlperf, sia"),
+    Wrong(f"backfill {TABLE} --mapping none.yaml", {}, "none.yaml: .*; give a file, or one of megatron-bridge"),
     Wrong("history restore none.gz", {}, HELP, 2),
     Wrong("describe none.onnx", {}, "none.onnx: no such file; name an .onnx file"),
     # What does not exist, or does not go together.
