@@ -19,6 +19,7 @@ from typer.main import get_command, get_group
 from leap import __version__
 from leap.commands import COMMANDS, PACKAGES, PANELS, Command
 from leap.predictor.cli.errors import error_boundary, fail
+from leap.predictor.cli.terminal import tolerate
 from leap.schemas.distribution import install_command
 
 
@@ -112,6 +113,7 @@ app = typer.Typer(
 
 @app.callback()
 def leap(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit.")
     ] = False,
@@ -121,6 +123,8 @@ def leap(
         from leap.streams.runtime.settings import warn_of_unknown
 
         warn_of_unknown(os.environ)
+    if os.environ.get("NO_COLOR"):
+        context.color = False  # of this and of the commands below
 
 
 def _extra(missing: str | None) -> str | None:
@@ -133,6 +137,7 @@ def _extra(missing: str | None) -> str | None:
 
 def main() -> None:
     """Run the command."""
+    tolerate(sys.stdout, sys.stderr)
     try:
         app()
     except ImportError as error:

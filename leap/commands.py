@@ -75,6 +75,12 @@ PANELS: dict[str, tuple[Command, ...]] = {
             "streams",
         ),
         Command(
+            "status",
+            "leap.streams.cli.status:status",
+            "Show the last week on one page: workers, lag, last night, accuracy, routing, dead letters, age of prices.",
+            "streams",
+        ),
+        Command(
             "history",
             "leap.streams.cli.history:app",
             "Running statistics of finished attempts, per family.",

@@ -50,7 +50,7 @@ def run(arguments: str, absent: frozenset[str] = EXTRAS, artifacts: str = "") ->
         ("switch set dlrm off", "redis", "streams"),
         ("up --broker-port 1", "redis", "streams,embedded"),
         ("worker ranking", "structlog", "streams"),  # only what it does cannot
-        ("dead-letters list", "confluent_kafka", "streams"),
+        ("dead-letters list", "structlog", "streams"),
         ("doctor", "confluent_kafka", "streams"),
         ("replay --from 2026-01-01 --to 2026-01-02", "confluent_kafka", "retrainer"),
         ("ablate --list", "pandas", "retrainer"),

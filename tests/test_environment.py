@@ -10,6 +10,7 @@ LAYERS = ("schemas", "predictor", "streams", "retrainer")
 #: Modules beside the commands, and why.
 ALLOWED = {
     "streams/embedded.py": "a child process gets the environment of its parent",
+    "streams/runtime/logs.py": "NO_COLOR is a wish of whoever reads the terminal, not a setting",
     "retrainer/ablation/neural/training.py": "sets a variable of a library before that reads it",
 }
 

@@ -26,6 +26,7 @@ from leap.predictor.models.serving import Model, Prediction
 from leap.predictor.models.serving import load as load_model
 from leap.predictor.storage.bounded import bounded_read
 from leap.predictor.storage.fsync import sync, sync_folder
+from leap.predictor.storage.whole_file import naming
 from leap.schemas.events import JobSubmitted
 from leap.schemas.hardware import Catalog
 
@@ -135,8 +136,9 @@ def write(parent: Path, manifest: Manifest, catalog: Catalog, write_files: Calla
     parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=parent))
     try:
-        write_files(draft)
-        (draft / CATALOG_FILE).write_bytes(catalog.to_json())
+        with naming(parent):
+            write_files(draft)
+            (draft / CATALOG_FILE).write_bytes(catalog.to_json())
         files = {path.name: FileEntry.of(path) for path in sorted(draft.iterdir())}
         digest = hashlib.sha256("".join(f"{name}:{entry.sha256};" for name, entry in files.items()).encode())
         version = f"{manifest.target}-{manifest.created_at:%Y%m%dT%H%M%SZ}-{digest.hexdigest()[:12]}"

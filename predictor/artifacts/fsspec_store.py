@@ -78,12 +78,13 @@ class RemoteStore:
 
     def _checked(self, target: str, version: str) -> bytes:
         """The manifest of a version that is there, signed where it must be."""
-        data = self._manifest(target, version)
+        data = self.manifest(target, version)
         if self._trusted is not None:
             self._trusted.check(data, self._small(target, version, SIGNATURES), target, version)
         return data
 
-    def _manifest(self, target: str, version: str) -> bytes:
+    def manifest(self, target: str, version: str) -> bytes:
+        """See :class:`leap.predictor.artifacts.store.ArtifactStore`."""
         data = self._small(target, version, MANIFEST) if VERSION.fullmatch(version) else None
         if data is None:
             raise missing(version, target, self._url)
@@ -121,7 +122,7 @@ class RemoteStore:
 
     def sign(self, target: str, version: str, key: SigningKey) -> None:
         """See :class:`leap.predictor.artifacts.store.ArtifactStore`."""
-        signatures = key.sign(self._manifest(target, version), self._small(target, version, SIGNATURES))
+        signatures = key.sign(self.manifest(target, version), self._small(target, version, SIGNATURES))
         self._files.pipe_file(self._path(target, version, SIGNATURES), signatures)
 
     def add(self, target: str, folder: Path) -> None:

@@ -1,7 +1,6 @@
 """Artifacts in a directory."""
 
 import fcntl
-import os
 import shutil
 import tempfile
 import time
@@ -26,6 +25,7 @@ from leap.predictor.artifacts.store import (
 )
 from leap.predictor.storage.bounded import bounded_read
 from leap.predictor.storage.fsync import sync, sync_folder
+from leap.predictor.storage.whole_file import naming, write_whole
 
 #: Age of a half-written artifact that a killed process left: nothing takes so long to write.
 ABANDONED_S = 86_400.0
@@ -60,6 +60,10 @@ class LocalStore:
             self._trusted.check(bounded_read(folder / MANIFEST, MAX_MANIFEST_BYTES), given, target, version)
         return folder
 
+    def manifest(self, target: str, version: str) -> bytes:
+        """See :class:`ArtifactStore`."""
+        return bounded_read(LocalStore(self.root).folder(target, version) / MANIFEST, MAX_MANIFEST_BYTES)
+
     def sign(self, target: str, version: str, key: SigningKey) -> None:
         """See :class:`ArtifactStore`."""
         key.sign_folder(LocalStore(self.root).folder(target, version))  # which need not be signed yet
@@ -74,11 +78,16 @@ class LocalStore:
             if left.stat().st_mtime < time.time() - ABANDONED_S:
                 shutil.rmtree(left)
         draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=location.parent))
-        shutil.copytree(folder, draft, dirs_exist_ok=True)
-        draft.touch()  # not the time of the folder that it was copied from
-        sync_folder(draft)
-        draft.rename(location)
-        sync(location.parent)
+        try:
+            with naming(location):
+                for path in folder.iterdir():
+                    shutil.copy(path, draft)
+                sync_folder(draft)
+            shutil.copymode(folder, draft)
+            draft.rename(location)
+            sync(location.parent)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
 
     def remove(self, target: str, version: str) -> None:
         """See :class:`ArtifactStore`."""
@@ -101,12 +110,7 @@ class LocalStore:
         with self._locked(target):
             check_expected(pointer_or_none(self, target), expected, target)
             location = self.root / target / POINTER
-            draft = location.with_name(f".{POINTER}.draft")
-            with draft.open("wb") as file:
-                file.write(msgspec.json.encode(pointer))
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(location)
+            write_whole(location, msgspec.json.encode(pointer))
             sync(location.parent)
 
     @contextmanager

@@ -15,6 +15,7 @@ from msgspec import Meta
 from leap.predictor.artifacts.manifest import FILE as MANIFEST
 from leap.predictor.artifacts.manifest import MAX_MANIFEST_BYTES, ArtifactError, decode
 from leap.predictor.storage.bounded import bounded_read
+from leap.predictor.storage.whole_file import write_whole
 from leap.schemas.distribution import install_command
 from leap.schemas.errors import LeapError
 
@@ -69,10 +70,9 @@ class SigningKey:
 
     def sign_folder(self, folder: Path) -> None:
         """Sign an artifact in its folder, beside the signatures that it has."""
-        location, draft = folder / FILE, folder / f".{FILE}.draft"
+        location = folder / FILE
         present = bounded_read(location, MAX_SIGNATURES_BYTES) if location.exists() else None
-        draft.write_bytes(self.sign(bounded_read(folder / MANIFEST, MAX_MANIFEST_BYTES), present))
-        draft.replace(location)
+        write_whole(location, self.sign(bounded_read(folder / MANIFEST, MAX_MANIFEST_BYTES), present))
 
 
 class TrustedKeys:

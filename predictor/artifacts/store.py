@@ -59,6 +59,15 @@ class ArtifactStore(Protocol):
             If there is no such version, or it must be signed by a trusted key and is not.
         """
 
+    def manifest(self, target: str, version: str) -> bytes:
+        """Its manifest alone, whoever signed it.
+
+        Raises
+        ------
+        ArtifactError
+            If there is no such version.
+        """
+
     def sign(self, target: str, version: str, key: SigningKey) -> None:
         """Put the signature of a key beside those that an artifact has.
 

@@ -7,42 +7,54 @@ from typing import Annotated
 import msgspec
 import typer
 
-from leap.predictor.artifacts.manifest import FILE as MANIFEST
 from leap.predictor.artifacts.manifest import ArtifactError, decode
 from leap.predictor.artifacts.open import open_store
 from leap.predictor.artifacts.signing import SigningKey
 from leap.predictor.artifacts.store import ArtifactStore, Pointer, pointer_or_none, prune
-from leap.predictor.cli.errors import fail
+from leap.predictor.cli.completion import versions
+from leap.predictor.cli.errors import fail, writable
 from leap.predictor.cli.options import STORE, Artifacts, Json, Target, TrustedKeys
+from leap.predictor.cli.terminal import printable
+from leap.predictor.storage.whole_file import write_whole
 from leap.schemas.distribution import install_command
 from leap.schemas.events import THROUGHPUT
 
 app = typer.Typer(no_args_is_help=True, help="List, show, promote and remove artifacts.")
 
-Version = Annotated[str, typer.Argument(help="As `leap artifact list` names it.")]
+Version = Annotated[str, typer.Argument(help="As `leap artifact list` names it.", autocompletion=versions)]
 
 
 @app.command("list")
-def list_artifacts(artifacts: Artifacts = STORE, target: Target = THROUGHPUT, as_json: Json = False) -> None:
-    """List all artifacts of a target, oldest first.
+def list_artifacts(
+    artifacts: Artifacts = STORE,
+    target: Target = THROUGHPUT,
+    partitions: Annotated[
+        str, typer.Option(envvar="LEAP_PARTITIONS", help="Path or fsspec URL of the reports, which say why.")
+    ] = ".leap/partitions",
+    as_json: Json = False,
+) -> None:
+    """List all artifacts of a target, oldest first: date, recipe, w20, rows, and why one was not promoted.
 
     Example:
       leap artifact list
     """
+    from leap.predictor.artifacts.inventory import inventory
+
     store = open_store(artifacts)
     try:
         pointer = store.pointer(target)
     except ArtifactError as error:  # the remedy, to promote one, needs the names
         typer.secho(str(error), fg="red", err=True)
         pointer = None
-    versions = store.versions(target)
-    if not versions:
+    rows = inventory(store, target, pointer, partitions)
+    if not rows:
         raise fail(f"no artifacts of {target} under {artifacts}; `leap retrain` makes one")
     if as_json:
-        print(msgspec.json.encode({"production": pointer, "versions": versions}).decode())
+        told = {"production": pointer, "versions": [row.version for row in rows], "artifacts": rows}
+        print(msgspec.json.encode(told).decode())
         return
-    for version in versions:
-        print(f"{version}{'  in production' if pointer and pointer.version == version else ''}")
+    for row in rows:
+        print(printable(row.in_words()))
 
 
 @app.command()
@@ -52,7 +64,7 @@ def show(version: Version, artifacts: Artifacts = STORE, target: Target = THROUG
     Example:
       leap artifact show 20260101T003000
     """
-    data = (open_store(artifacts).folder(target, version) / MANIFEST).read_bytes()
+    data = open_store(artifacts).manifest(target, version)
     decode(data)
     print(data.decode())
 
@@ -134,7 +146,7 @@ def verify(
 @app.command()
 def export(
     version: Version,
-    onnx: Annotated[Path, typer.Option(help="File to write the graph to.")],
+    onnx: Annotated[Path, typer.Option(help="File to write the graph to.", callback=writable)],
     artifacts: Artifacts = STORE,
     target: Target = THROUGHPUT,
 ) -> None:
@@ -153,7 +165,7 @@ def export(
     artifact = load(open_store(artifacts).folder(target, version))
     if not isinstance(artifact.model, TreesModel):
         raise fail(f"{version}: the recipe {artifact.manifest.recipe} has no trees, and no ONNX graph")
-    onnx.write_bytes(export_graph(artifact.model.trees))
+    write_whole(onnx, export_graph(artifact.model.trees))
     print(f"{onnx}: {artifact.manifest.recipe}, {len(artifact.manifest.features)} features")
 
 

@@ -7,13 +7,17 @@ import msgspec
 import typer
 import yaml
 
+from leap.predictor.cli.completion import hardware_types
 from leap.predictor.cli.errors import fail
 from leap.predictor.cli.options import Json, OwnCatalog
 from leap.schemas.hardware import Catalog, Hardware, load_catalog
 
 app = typer.Typer(no_args_is_help=True, help="Hardware types: specifications, prices and names.")
 
-Name = Annotated[str, typer.Argument(help="As the catalog, a driver, a scheduler or a cloud writes it.")]
+Name = Annotated[
+    str,
+    typer.Argument(help="As the catalog, a driver, a scheduler or a cloud writes it.", autocompletion=hardware_types),
+]
 
 
 @app.command("list")
@@ -49,7 +53,10 @@ def show(name: Name, own: OwnCatalog = "", as_json: Json = False) -> None:
 
 
 @app.command()
-def check(file: Annotated[Path, typer.Argument(help="Own catalog (YAML).", exists=True, dir_okay=False)]) -> None:
+def check(
+    file: Annotated[Path, typer.Argument(help="Own catalog (YAML).", exists=True, dir_okay=False)],
+    as_json: Json = False,
+) -> None:
     """Read an own catalog as LEAP_CATALOG would be; say what it adds and changes.
 
     Example:
@@ -59,10 +66,14 @@ def check(file: Annotated[Path, typer.Argument(help="Own catalog (YAML).", exist
     added = [name for name in catalog if name not in built_in]
     changed = [name for name in catalog if name in built_in and catalog[name] != built_in[name]]
     removed = [name for name in built_in if name not in catalog]
-    for what, names in (("added", added), ("changed", changed), ("removed", removed)):
+    unpriced = [name for name in (*added, *changed) if catalog[name].price_per_hour is None]
+    found = {"added": added, "changed": changed, "removed": removed}
+    if as_json:
+        print(msgspec.json.encode(found | {"unpriced": unpriced, "types": list(catalog)}).decode())
+        return
+    for what, names in found.items():
         if names:
             print(f"{what}: {', '.join(names)}")
-    unpriced = [name for name in (*added, *changed) if catalog[name].price_per_hour is None]
     if unpriced:
         print(f"without a price, so ranked only for jobs that ask for the fastest: {', '.join(unpriced)}")
     print(f"{len(catalog)} hardware types, {len(added)} added, {len(changed)} changed, {len(removed)} removed")
@@ -85,5 +96,5 @@ def resolve(name: Name, own: OwnCatalog = "") -> None:
 def _known(catalog: Catalog, name: str) -> Hardware:
     entry = catalog.specification(name)
     if entry is None:
-        raise fail(f"{name}: {catalog.why_unlisted(name)}")
+        raise fail(f"{name}: {catalog.why_unlisted(name)}; see `leap catalog list`")
     return catalog.get(entry.name, entry)

@@ -68,7 +68,7 @@ def _described(model: Path | None, torch: str | None, sizes: dict[str, int]) -> 
         return torch_module.describe(str(torch))
     path = model / CONFIG if model.is_dir() else model
     if not path.is_file():
-        raise NotDescribed(f"{path}: no such file")
+        raise NotDescribed(f"{path}: no such file; name an .onnx file, a config.json, or a folder with one")
     if path.suffix != ".onnx":
         return hf_model.describe(path, sizes)
     try:

@@ -1,5 +1,6 @@
 """What a command says when something is wrong: one sentence on standard error without a password, and status 1."""
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from leap.predictor.cli.terminal import printable
 from leap.predictor.storage.urls import redact_url
 from leap.schemas.errors import BrokerError, LeapError
 
@@ -21,11 +23,19 @@ CLIENTS = (
     ("redis.exceptions", "RedisClusterException", STORE),  # of a cluster that is away: no RedisError
     ("botocore.exceptions", "BotoCoreError", BUCKET),
 )
+#: What to do about a file, by the number of the system's error.
+FILES = {
+    errno.ENOENT: "check the path",
+    errno.ENOSPC: "free some space there, or name another place",
+    errno.EDQUOT: "free some space there, or name another place",
+    errno.EFBIG: "raise the limit on file sizes (ulimit -f), or name another place",
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "let this user write there, or name another place"),
+}
 
 
 def fail(message: str) -> typer.Exit:
     """Say what is wrong on standard error; raise what is returned."""
-    typer.secho(redact_url(message), fg="red", err=True)
+    typer.secho(printable(redact_url(message)), fg="red", err=True)
     return typer.Exit(1)
 
 
@@ -37,20 +47,23 @@ def error_boundary() -> Iterator[None]:
     except BrokenPipeError:  # whoever reads has enough
         raise
     except Exception as error:
-        sentence = _sentence(error)
-        if sentence is None:
+        told = sentence(error)
+        if told is None:
             raise
-        raise fail(sentence.format(in_words(error))) from error
+        raise fail(told) from error
 
 
-def _sentence(error: Exception) -> str | None:
-    """How an error is told; None of one that is a mistake in Leap."""
-    for module, name, sentence in CLIENTS:
+def sentence(error: Exception) -> str | None:
+    """What is wrong, and what to do about it; None of an error that is a mistake in Leap."""
+    words = in_words(error)
+    for module, name, template in CLIENTS:
         if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
-            return sentence
+            return template.format(words)
     if isinstance(error, BrokerError):
-        return BROKER
-    return "{}" if isinstance(error, LeapError | OSError) else None
+        return BROKER.format(words)
+    if isinstance(error, OSError) and error.errno in FILES:
+        return f"{words}; {FILES[error.errno]}"
+    return words if isinstance(error, LeapError | OSError) else None
 
 
 def in_words(error: Exception) -> str:
@@ -64,7 +77,7 @@ def in_words(error: Exception) -> str:
     for held in error.args[:1]:
         if hasattr(held, "str"):  # Kafka's errors hold one that is no exception
             return str(held.str())
-    return str(error) or type(error).__name__
+    return str(error).rstrip(".") or type(error).__name__
 
 
 def writable(path: Path | None) -> Path | None:
@@ -73,6 +86,8 @@ def writable(path: Path | None) -> Path | None:
         folder = path.parent
         if path.is_dir():
             raise fail(f"{path} is a folder; name a file in it")
+        if path.exists() and not path.is_file():
+            return path  # a device or a pipe, such as /dev/stdout
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             raise fail(f"{path} cannot be written: {folder} is not a writable directory; make it, or name another")
     return path

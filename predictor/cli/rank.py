@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from leap.predictor.cli.completion import versions
 from leap.predictor.cli.errors import fail
 from leap.predictor.cli.options import STORE, Artifacts, Json, TrustedKeys
 
@@ -25,7 +26,9 @@ class Output(StrEnum):
 def rank(
     job: Annotated[Path, typer.Argument(help="A JobSubmitted event as JSON.", exists=True, dir_okay=False)],
     artifacts: Artifacts = STORE,
-    version: Annotated[str | None, typer.Option(help="Rank with this artifact, not the one in production.")] = None,
+    version: Annotated[
+        str | None, typer.Option(help="Rank with this artifact, not the one in production.", autocompletion=versions)
+    ] = None,
     trusted_keys: TrustedKeys = "",
     as_json: Json = False,
     output: Annotated[Output | None, typer.Option("--as", help="Output format for a scheduler.")] = None,
@@ -42,6 +45,7 @@ def rank(
     """
     from leap.predictor.artifacts.open import open_store
     from leap.predictor.cli.ranking import as_table, console, in_format, read_names
+    from leap.predictor.cli.terminal import printable
     from leap.predictor.routing.explain import explain
     from leap.predictor.routing.physics import rates_of, work_in_words
     from leap.predictor.routing.ranking import Policy
@@ -54,6 +58,8 @@ def rank(
         submission = codec.decode(job.read_bytes(), JobSubmitted)
     except codec.Rejected as rejected:
         raise fail(f"{job}: {rejected}. `leap schemas show job-submitted` tells what is expected") from None
+    if not submission.candidates:
+        raise fail(f"{job}: no candidates; list hardware types under `candidates`, as `leap catalog list` names them")
     if sum((as_json, output is not None, explained)) > 1:
         raise fail("--json, --as and --explain are three ways to answer; name one")
     share = premium_efficiency(os.environ)
@@ -69,7 +75,7 @@ def rank(
     elif output:
         print(in_format(output, answer, submission, read_names(names)), end="")
     elif explained:
-        print(explain(answer, submission, router.artifact.catalog, None, share))
+        print(printable(explain(answer, submission, router.artifact.catalog, None, share)))
     else:
         console.print(as_table(answer, rates_of(answer, submission, router.artifact.catalog)))
         console.print(work_in_words(answer, submission))

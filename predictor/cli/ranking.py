@@ -11,12 +11,17 @@ from rich.console import Console
 from rich.table import Table
 
 from leap.predictor.cli.errors import fail
+from leap.predictor.cli.terminal import printable
 from leap.predictor.routing import schedulers
 from leap.predictor.routing.physics import Rate
 from leap.schemas.events import JobSubmitted, PreferenceList
 from leap.schemas.safe_yaml import read_yaml
 
-console = Console(width=None if sys.stdout.isatty() else 120)
+#: Names of candidates are shown as they are: none is markup.
+console = Console(width=None if sys.stdout.isatty() else 120, markup=False, emoji=False)
+NUMBERS = ("samples/s", "80% interval", "USD/h", "score")
+#: Columns of a terminal below which a table has but the first of them.
+NARROW = 80
 
 
 def in_format(scheduler: str, answer: PreferenceList, submission: JobSubmitted, names: schedulers.Names) -> str:
@@ -45,7 +50,7 @@ def read_names(path: Path | None) -> schedulers.Names:
 
 
 def as_table(answer: PreferenceList, rates: Mapping[str, Rate] | None = None) -> Table:
-    """Every candidate of a preference list: the ranked, best first, then the excluded.
+    """Every candidate of a preference list: the ranked, best first, then the excluded; less of each in 60 columns.
 
     Parameters
     ----------
@@ -55,18 +60,21 @@ def as_table(answer: PreferenceList, rates: Mapping[str, Rate] | None = None) ->
     title = f"{answer.attempt_id} · {answer.family} · {answer.artifact or 'no artifact'}"
     if answer.no_opinion:
         title += f" · no opinion: {answer.no_opinion}"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    narrow = console.width < NARROW
+    table = Table(title=printable(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=not narrow)
     table.add_column("")
-    table.add_column("hardware type", no_wrap=True)
-    for name in ("samples/s", "80% interval", "USD/h", "score"):
-        table.add_column(name, justify="right")
-    if rates:
-        table.add_column("TFLOP/s each", justify="right")
-        table.add_column("of peak", justify="right")
-    table.add_column("basis (observations), or why excluded")
+    table.add_column("hardware type", overflow="fold")
+    names = (*NUMBERS, *(("TFLOP/s each", "of peak") if rates else ()))
+    for name in names[:1] if narrow else names:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("basis (observations), or why excluded", overflow="fold")
+
+    def add(rank: str, hardware_type: str, *numbers: str, text: str) -> None:
+        table.add_row(rank, *map(printable, (hardware_type, *(numbers[:1] if narrow else numbers), text)))
+
     for rank, candidate in enumerate(answer.ranked, 1):
         outside = f"; not seen in training: {', '.join(candidate.outside)}" if candidate.outside else ""
-        table.add_row(
+        add(
             str(rank),
             candidate.hardware_type + (" (pinned)" if candidate.hardware_type == answer.pinned else ""),
             _number(candidate.throughput),
@@ -74,11 +82,11 @@ def as_table(answer: PreferenceList, rates: Mapping[str, Rate] | None = None) ->
             "" if candidate.cost_per_hour is None else f"{candidate.cost_per_hour:,.2f}",
             _number(candidate.score),
             *_rate(rates, candidate.hardware_type),
-            f"{candidate.basis} ({candidate.observations}){outside}",
+            text=f"{candidate.basis} ({candidate.observations}){outside}",
         )
     for excluded in answer.excluded:
         cells = _number(excluded.throughput), "", "", "", *_rate(rates, excluded.hardware_type)
-        table.add_row("–", excluded.hardware_type, *cells, excluded.reason)
+        add("–", excluded.hardware_type, *cells, text=excluded.reason)
     return table
 
 

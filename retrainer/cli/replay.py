@@ -12,8 +12,10 @@ import msgspec
 import typer
 
 from leap.predictor.artifacts.open import open_store
+from leap.predictor.cli.completion import versions
 from leap.predictor.cli.errors import fail, writable
 from leap.predictor.cli.options import Json
+from leap.predictor.storage.whole_file import whole_file
 from leap.schemas.codec import encode
 from leap.schemas.events import THROUGHPUT, PreferenceList
 from leap.schemas.topics import load_topics
@@ -32,8 +34,12 @@ TELL_EVERY = 12
 def replay(
     start: Annotated[datetime, typer.Option("--from", formats=TIMES, help="First submission; UTC unless it says.")],
     end: Annotated[datetime, typer.Option("--to", formats=TIMES, help="End of the range; not in it.")],
-    artifact: Annotated[str | None, typer.Option(help="Artifact to rank with; production's by default.")] = None,
-    compare: Annotated[str | None, typer.Option(help="Another artifact, side by side.")] = None,
+    artifact: Annotated[
+        str | None, typer.Option(help="Artifact to rank with; production's by default.", autocompletion=versions)
+    ] = None,
+    compare: Annotated[
+        str | None, typer.Option(help="Another artifact, side by side.", autocompletion=versions)
+    ] = None,
     folder: Annotated[
         Path | None, typer.Option(help="Keep one line a list here, and go on from there when run again.")
     ] = None,
@@ -73,7 +79,8 @@ def replay(
         lines = read_frame(kept)
         told = verdict(of_replay(kept, load_catalog(settings.catalog)))
     if parquet:
-        lines.to_parquet(parquet, index=False)
+        with whole_file(parquet) as draft:
+            lines.to_parquet(draft, index=False)
     summary = summarise(state, lines)
     if as_json:
         print(msgspec.json.encode(summary).decode())

@@ -11,6 +11,7 @@ from leap.predictor.artifacts.manifest import ArtifactError
 from leap.predictor.artifacts.open import open_store
 from leap.predictor.cli.errors import fail, writable
 from leap.predictor.cli.options import Target
+from leap.predictor.storage.whole_file import write_whole
 from leap.schemas.events import THROUGHPUT
 from leap.streams.cli.common import read_settings
 
@@ -51,7 +52,7 @@ def report(
     try:
         subject = _of_replay(replayed) if replayed else _of_night(target, night, routed_since)
         drawn = list(figures(subject))
-        out.write_text(page(subject, drawn), encoding="utf-8")
+        write_whole(out, page(subject, drawn).encode())
         if as_png:
             folder = out.with_suffix("")
             folder.mkdir(exist_ok=True)

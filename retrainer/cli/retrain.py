@@ -15,7 +15,7 @@ import msgspec
 import structlog
 import typer
 
-from leap.predictor.cli.errors import fail, in_words
+from leap.predictor.cli.errors import fail, in_words, sentence
 from leap.predictor.cli.options import Json
 from leap.retrainer.cli.summary import summary
 from leap.schemas.errors import LeapError
@@ -77,13 +77,18 @@ def retrain(
       leap retrain --date 2026-01-08 --recipe structured --trial
       leap retrain --every day
     """
+    from leap.streams.cli.common import read_settings
+
+    settings = read_settings()
+    if not offline and not every:  # before what trains is loaded; the daily schedule tries again by itself
+        from leap.streams.kafka.reachable import broker_metadata
+
+        broker_metadata(settings)
     from leap.retrainer.dataset.partitions import Partitions
     from leap.retrainer.night.plan import DEFAULT_RECIPES, Plan
-    from leap.streams.cli.common import read_settings
     from leap.streams.runtime.logs import configure
 
     configure()
-    settings = read_settings()
     targets, partitions = tuple(target or settings.targets), Partitions(settings.partitions)
     plan = Plan(
         night=night.date() if night else datetime.now(UTC).date(),
@@ -160,8 +165,10 @@ def _run_all(
             try:
                 reports.append(_run(settings, replace(plan, night=day, target=target), offline, assert_held))
             except Exception as error:
-                log.exception("training run failed", target=target)
-                failed.append(f"{target}: {error}")
+                told = sentence(error)
+                if told is None:  # a mistake in Leap: its trace says where
+                    log.exception("training run failed", target=target)
+                failed.append(f"training run for {target} failed: {told or in_words(error)}")
     if failed:
         raise NightFailed("\n".join([*map(summary, reports), *failed]))
     return reports

@@ -1,11 +1,10 @@
 """Files of the night by name under a root: a directory, or any place that fsspec reaches."""
 
-import os
 from pathlib import Path
 from typing import Protocol
 
-from leap.predictor.storage.fsync import sync
 from leap.predictor.storage.urls import open_filesystem
+from leap.predictor.storage.whole_file import write_whole
 
 
 class Files(Protocol):
@@ -61,13 +60,7 @@ class LocalFiles:
         """See :class:`Files`."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.draft")
-        with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-        sync(path.parent)
+        write_whole(path, data)
 
     def create(self, name: str, data: bytes) -> bool:
         """See :class:`Files`."""

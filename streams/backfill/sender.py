@@ -33,7 +33,7 @@ Pace = Callable[[int, JobEvent], float]
 
 
 class Interrupted(LeapError, RuntimeError):
-    """The broker did not acknowledge all events; the message says how to resume."""
+    """Not all events were sent and acknowledged; the message says how to resume."""
 
 
 @dataclass
@@ -108,7 +108,7 @@ def pace(speed: str, events: Sequence[JobEvent]) -> Pace:
     ValueError
         If `speed` is not valid.
     """
-    if speed == "max" or not events:
+    if speed == "max":
         return lambda position, event: 0.0
     try:
         rate = float(speed.removesuffix("x"))
@@ -118,7 +118,7 @@ def pace(speed: str, events: Sequence[JobEvent]) -> Pace:
         raise ValueError(
             f"speed {speed!r}: expected max, attempts per second as in 500, or a multiple of real time as in 60x"
         )
-    if not speed.endswith("x"):
+    if not events or not speed.endswith("x"):
         return lambda position, event: position / (EVENTS_PER_ATTEMPT * rate)
     first = event_time(events[0])
     return lambda position, event: (event_time(event) - first).total_seconds() / rate
@@ -162,23 +162,31 @@ def send(
     Raises
     ------
     Interrupted
-        If the broker did not acknowledge all events.
+        If the broker did not acknowledge all events, or the user interrupts.
     """
     from leap.streams.kafka.clients import CheckedProducer
 
     producer = CheckedProducer(settings)
     begun = clock()
     done = skip
-    for position in range(skip, len(events)):
-        event = events[position]
-        while (wait := begun + due(position, event) - due(skip, events[skip]) - clock()) > 0:
-            done = _flush(producer, done, position, on_sent)
-            sleep(min(wait, SLEEP_S))
-        topic, key = address(event)
-        producer.produce(settings.topic(topic), encode(event), key)
-        if position + 1 - done == CHUNK:
-            done = _flush(producer, done, position + 1, on_sent)
-    _flush(producer, done, len(events), on_sent)
+    sent = skip
+    try:
+        for position in range(skip, len(events)):
+            event = events[position]
+            while (wait := begun + due(position, event) - due(skip, events[skip]) - clock()) > 0:
+                done = _flush(producer, done, position, on_sent)
+                sleep(min(wait, SLEEP_S))
+            topic, key = address(event)
+            producer.produce(settings.topic(topic), encode(event), key)
+            sent = position + 1
+            if sent - done == CHUNK:
+                done = _flush(producer, done, sent, on_sent)
+        _flush(producer, done, len(events), on_sent)
+    except KeyboardInterrupt:
+        done = _flush(producer, done, sent, on_sent)
+        raise Interrupted(
+            f"interrupted: {done} of {len(events)} events are delivered; run it again with --skip {done} to go on"
+        ) from None
     return producer.ends
 
 

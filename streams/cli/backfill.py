@@ -10,6 +10,7 @@ import typer
 
 from leap.predictor.cli.errors import fail, writable
 from leap.predictor.cli.options import Json
+from leap.predictor.storage.whole_file import write_whole
 from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import ALLOCATED, COMPLETED, SUBMITTED, load_topics
 from leap.streams.cli.common import read_settings
@@ -17,7 +18,9 @@ from leap.streams.cli.reading import Accept, read
 
 
 def backfill(
-    file: Annotated[Path, typer.Argument(help="Table of past jobs, or a folder: CSV, JSON, Parquet, Excel.")],
+    file: Annotated[
+        Path, typer.Argument(help="Table of past jobs, or a folder: CSV, JSON, Parquet, Excel.", exists=True)
+    ],
     mapping: Annotated[str, typer.Option(help="Mapping file (YAML), or one that comes with Leap, as slurm.")],
     speed: Annotated[str, typer.Option(help="max, attempts a second (500), or times real time (60x).")] = "max",
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first attempts in time order.")] = None,
@@ -55,7 +58,7 @@ def backfill(
         if skip > EVENTS_PER_ATTEMPT * attempts:
             raise ValueError(f"--skip {skip}: {file} has only {EVENTS_PER_ATTEMPT * attempts} events")
         if rejects is not None:
-            rejects.write_bytes(b"".join(msgspec.json.encode(bad) + b"\n" for bad in table.bad))
+            write_whole(rejects, b"".join(msgspec.json.encode(bad) + b"\n" for bad in table.bad))
         if not refused and not dry_run:
             declared = load_topics()
             assert_topics(settings, [declared[name] for name in (SUBMITTED, ALLOCATED, COMPLETED)])

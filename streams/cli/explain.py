@@ -4,9 +4,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
+import msgspec
 import typer
 
 from leap.predictor.cli.errors import fail
+from leap.predictor.cli.options import Json
+from leap.predictor.cli.terminal import printable
 from leap.schemas.codec import Rejected, decode
 from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
 from leap.schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED
@@ -22,6 +25,7 @@ LATE = "Too late: decided when the attempt had its hardware, perhaps by an artif
 def explain(
     attempt: Annotated[str, typer.Argument(help="Its id.")],
     days: Annotated[float, typer.Option(min=0.01, help="How far back to look.")] = 7.0,
+    as_json: Json = False,
 ) -> None:
     """Say why an attempt got its preference list, and what became of it.
 
@@ -41,13 +45,17 @@ def explain(
     if submission is None or not answers:
         missing = "submission" if submission is None else "preference list"
         raise fail(f"no {missing} of {attempt} in the last {days:g} days; look further back with --days")
+    if as_json:
+        told = {"submitted": submission, "lists": answers, "allocated": allocated, "completed": completed}
+        print(msgspec.json.encode(told).decode())
+        return
     catalog = load_catalog(settings.catalog)
     allocated_at = allocated.allocated_at.timestamp() if allocated else None
     started_at = completed.started_at.timestamp() if completed else None
     for answer in answers:  # more than one where a worker died between answering and committing
         if not in_time(answer.decided_at.timestamp(), allocated_at, started_at):
             print(LATE)
-        print(in_words(answer, submission, catalog, completed, settings.premium_efficiency))
+        print(printable(in_words(answer, submission, catalog, completed, settings.premium_efficiency)))
 
 
 def _events(settings: "Settings", topic: str, kind: type[E], attempt: str, since: datetime) -> Iterator[E]:

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ import typer
 
 from leap.predictor.cli.errors import fail, writable
 from leap.predictor.cli.options import Json, Target
+from leap.predictor.cli.terminal import printable
 from leap.predictor.features.job_family import family as derived_family
 from leap.schemas.events import THROUGHPUT
 from leap.streams.cli.common import read_settings
@@ -23,8 +25,22 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Running statistics of finished attempts, per family.")
 
-Family = Annotated[str, typer.Argument(help="A family, or the name of any of its jobs.")]
 NEAREST = 5
+
+
+def _families(context: typer.Context, incomplete: str) -> list[str]:
+    """For the completion of a shell: families in the store; none if it does not answer."""
+    try:
+        with _open() as (_, store):
+            keys = [
+                key for bucket in store.buckets(context.params.get("target") or THROUGHPUT) for key in bucket.statistics
+            ]
+    except Exception:  # a shell that waits for a line to be completed shows no errors
+        return []
+    return sorted(key.name for key in keys if key.kind == "family" and key.name.startswith(incomplete))
+
+
+Family = Annotated[str, typer.Argument(help="A family, or the name of any of its jobs.", autocompletion=_families)]
 
 
 @app.command()
@@ -53,9 +69,10 @@ def show(family: Family, target: Target = THROUGHPUT, as_json: Json = False) -> 
     if as_json:
         print(json.dumps({"family": name, "target": target} | overall | {"hardware": hardware}))
         return
-    print(f"{name}: {target}")
+    print(f"{printable(name)}: {target}")
     print(f"{'':24} {'attempts':>8} {'typical':>12} {'spread':>8} {'last':>12}  finished")
-    for label, row in {"all hardware": overall, **hardware}.items():
+    for name, row in {"all hardware": overall, **hardware}.items():
+        label = printable(name)
         spread = "" if row["deviation"] is None else f"x{math.exp(row['deviation']):.2f}"
         print(f"{label:24} {row['n']:8} {row['typical']:12.5g} {spread:>8} {row['latest']:12.5g}  {row['last_at']}")
 
@@ -78,25 +95,26 @@ def backup(
 
 
 @app.command()
-def rebuild() -> None:
+def rebuild(as_json: Json = False) -> None:
     """Replay all completions into a new generation of keys, then switch to it; workers go on meanwhile.
 
     Example:
       leap history rebuild
     """
-    _rebuild(None)
+    _rebuild(None, as_json)
 
 
 @app.command()
 def restore(
     file: Annotated[Path, typer.Argument(help="What `leap history backup` wrote.", exists=True, dir_okay=False)],
+    as_json: Json = False,
 ) -> None:
     """Fill the store from a backup, catch up with the topic, then switch to the result.
 
     Example:
       leap history restore history.gz
     """
-    _rebuild(file)
+    _rebuild(file, as_json)
 
 
 @app.command()
@@ -129,13 +147,17 @@ def audit(target: Target = THROUGHPUT, as_json: Json = False) -> None:
         if not done.whole:
             print(f"{done.ahead} have more than the topics still keep, and could not be checked further")
         for row in rows[:20]:
-            print(f"  {row['kind']} {row['name']} {row['hardware_type'] or ''}")
+            print(printable(f"  {row['kind']} {row['name']} {row['hardware_type'] or ''}"))
             print(f"    stored   {row['stored']}\n    expected {row['expected']}")
     if rows:
-        raise typer.Exit(1)
+        raise fail(
+            "`leap history rebuild` makes the statistics anew from the completions that the topic keeps"
+            if done.whole
+            else "completions have expired from the topic: `leap history restore` takes them from a backup"
+        )
 
 
-def _rebuild(file: Path | None) -> None:
+def _rebuild(file: Path | None, as_json: bool) -> None:
     from leap.streams.history.rebuild import rebuild as replay
 
     def progress(messages: int) -> None:
@@ -144,7 +166,13 @@ def _rebuild(file: Path | None) -> None:
     with _open() as (settings, store):
         done = replay(settings, store, settings.targets, file, progress)
     typer.echo(err=True)
-    print(f"generation {done.generation} is in use: {done.messages} messages replayed, {done.rejected} rejected")
+    if as_json:
+        print(json.dumps(asdict(done)))
+    else:
+        print(
+            f"generation {done.generation} is in use for {', '.join(done.targets)}: {done.messages} messages "
+            f"replayed, {done.rejected} rejected, {done.repeated} sent more than once"
+        )
     if done.missing:
         raise fail(f"up to {done.missing} completions between the backup and the oldest that the topic keeps are lost")
 

@@ -8,6 +8,8 @@ import msgspec
 import typer
 
 from leap.predictor.cli.errors import fail
+from leap.predictor.cli.options import Json
+from leap.predictor.cli.terminal import printable
 from leap.predictor.routing.rollout import Switch, Switches
 from leap.schemas.events import Objective
 from leap.streams.cli.common import read_settings
@@ -71,16 +73,20 @@ def show() -> None:
 
 
 @app.command()
-def history(count: Annotated[int, typer.Option(min=1, help="How many.")] = 20) -> None:
+def history(count: Annotated[int, typer.Option(min=1, help="How many.")] = 20, as_json: Json = False) -> None:
     """List the latest changes, newest first: who changed what, and when.
 
     Example:
       leap switch history --count 5
     """
-    for change in _ask(lambda store: store.history(count)):
+    changes = _ask(lambda store: store.history(count))
+    if as_json:
+        print(msgspec.json.encode(changes).decode())
+        return
+    for change in changes:
         what = msgspec.json.encode(change.switch).decode() if change.switch else "removed"
         whom = "all" if change.model_type == DEFAULT else change.model_type
-        print(f"{change.at:%Y-%m-%d %H:%M:%SZ}  {change.by}  {whom}  {what}")
+        print(printable(f"{change.at:%Y-%m-%d %H:%M:%SZ}  {change.by}  {whom}  {what}"))
 
 
 def _show(switches: msgspec.Struct) -> None:

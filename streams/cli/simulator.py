@@ -8,7 +8,9 @@ from typing import Annotated
 import msgspec
 import typer
 
+from leap.predictor.cli.errors import writable
 from leap.predictor.cli.options import Json
+from leap.predictor.storage.whole_file import whole_file
 from leap.streams.simulator.calibration_report import as_table
 from leap.streams.simulator.calibration_report import describe as describe_fleet
 from leap.streams.simulator.fleet import Fleet, FleetConfig
@@ -49,7 +51,9 @@ def describe(
 
 @app.command()
 def generate(
-    file: Annotated[Path, typer.Argument(help="JSON lines: topic, key and event, in the order of arrival.")],
+    file: Annotated[
+        Path, typer.Argument(help="JSON lines: topic, key and event, in the order of arrival.", callback=writable)
+    ],
     seed: Seed = 0,
     start: Annotated[dt.datetime, typer.Option(formats=["%Y-%m-%d"], help="First day.")] = dt.datetime(2026, 1, 1),
     days: Days = 10,
@@ -63,7 +67,11 @@ def generate(
     fleet = Fleet(FleetConfig(seed=seed, start=start.date(), days=days, attempts_per_day=attempts_per_day))
     encoder = msgspec.json.Encoder()
     count = 0
-    with file.open("wb") as out, typer.progressbar(range(days), label="days", file=sys.stderr) as progress:
+    with (
+        whole_file(file) as draft,
+        draft.open("wb") as out,
+        typer.progressbar(range(days), label="days", file=sys.stderr) as progress,
+    ):
         for topic, key, event in fleet.events(progress):
             out.write(encoder.encode({"topic": topic, "key": key, "event": event}) + b"\n")
             count += 1

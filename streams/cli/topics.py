@@ -1,10 +1,12 @@
 """``leap topics``: create the declared topics, and check them."""
 
+import json
 from typing import Annotated
 
 import typer
 
 from leap.predictor.cli.errors import fail
+from leap.predictor.cli.options import Json
 from leap.schemas.topics import load_topics
 from leap.streams.cli.common import read_settings
 
@@ -39,12 +41,17 @@ def check() -> None:
 
 
 @app.command("list")
-def list_topics() -> None:
+def list_topics(as_json: Json = False) -> None:
     """List the declared topics.
 
     Example:
       leap topics list
     """
+    if as_json:
+        fields = ("name", "partitions", "retention_days", "cleanup", "description", "producers", "consumers")
+        rows = [{field: getattr(topic, field) for field in fields} for topic in load_topics().values()]
+        print(json.dumps(rows))
+        return
     for topic in load_topics().values():
         print(f"{topic.name:20} {topic.partitions:3} partitions  {topic.retention_days:4} days  {topic.description}")
 

@@ -11,6 +11,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as RawMessage
 
+from leap.schemas.errors import BrokerError
 from leap.streams.consumer.partition_watcher import PartitionWatcher
 from leap.streams.kafka.clients import close_consumer, commit_offsets, consumer_config, is_fatal
 from leap.streams.kafka.message import Message, Rewind, unreadable
@@ -27,6 +28,7 @@ BATCH_BYTES, POLL_SIZE = 16 * 2**20, 2000
 # of the last: they are waited for this often. A killed worker has that much handled again by the next one.
 COMMIT_EVERY_S = 0.1
 CLOSE_S, ANSWER_S = 5.0, 30.0
+END_S = 60.0  # without progress, after which a run that is to end at the end of its partitions is given up
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 
 #: Receives (topic, topic id, partition) -> position; raises `Rewind` if the store is behind a position.
@@ -101,6 +103,7 @@ class BatchLoop:
         self._failed = False
         self._began = 0.0
         self._finished: dict[Partition, int] = {}
+        self._until_end = False
         metrics.expect(worker, topics)
 
     def stop(self) -> None:
@@ -118,24 +121,34 @@ class BatchLoop:
         Parameters
         ----------
         until_end
-            Return once all assigned partitions have been read to their end.
+            Return once all assigned partitions have been read to their end; a batch that fails for a minute ends
+            the run with its error.
 
         Raises
         ------
         TopicError
             If a topic does not exist, or was recreated: the next run then starts at its beginning.
+        BrokerError
+            With `until_end`, if nothing comes for a minute: no partition, no message and no end of one.
         confluent_kafka.KafkaException
             On a fatal client error.
         """
+        self._until_end = until_end
         self._watcher = PartitionWatcher(self._settings, self.worker, self._topics, self.progress, self._clock)
         self._ids = self._watcher.ids
         self._consumer = Consumer(consumer_config(self._settings, self.worker))
         self._consumer.subscribe(
             self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
         )
+        moved_at = self._clock()
         try:
             while not self.stopping:
-                if self._process(self._take()):
+                batch = self._take()
+                if batch or self._finished:
+                    moved_at = self._clock()
+                elif until_end and self._clock() - moved_at > END_S:
+                    raise BrokerError(self._awaited())
+                if self._process(batch):
                     continue  # more may have arrived meanwhile
                 self.progress.reached(self._finished)
                 self._finished = {}
@@ -149,6 +162,13 @@ class BatchLoop:
             self._uncommitted = []  # closing revokes, and nothing may be committed after an error
             if not close_consumer(self._consumer, CLOSE_S):
                 log.warning("consumer group not left: no broker", worker=self.worker)
+
+    def _awaited(self) -> str:
+        """What a run that is to end has waited for."""
+        group = f"consumer group {self._settings.topic(self.worker)}"
+        behind = [f"{topic}/{number}" for (topic, number), ended in self._at_end.items() if not ended]
+        what = f"the end of {', '.join(behind)}" if behind else f"a partition of {', '.join(self._topics)}"
+        return f"{group}: waited {END_S:g} s for {what}; does another process read in this group?"
 
     def _take(self) -> list[Message]:
         """Poll for a message, and take it with all others that have arrived; wait only if nothing is uncommitted."""
@@ -225,7 +245,7 @@ class BatchLoop:
 
     def _retry(self, action: Callable[[], None]) -> None:
         """Retry `action` until it succeeds, or nothing that is uncommitted is ours any more."""
-        pause = FIRST_RETRY_S
+        pause, began_at = FIRST_RETRY_S, self._clock()
         while self._uncommitted:
             try:
                 action()
@@ -235,6 +255,8 @@ class BatchLoop:
                 self._rewind(rewind)
             except Exception as error:
                 if isinstance(error, KafkaException) and is_fatal(error.args[0]):
+                    raise
+                if self._until_end and self._clock() - began_at > END_S:
                     raise
                 self._failed = True
                 metrics.BATCH_FAILURES.labels(self.worker).inc()

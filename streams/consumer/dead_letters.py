@@ -22,6 +22,7 @@ KEPT_VALUE = 1024 * 1024
 KEPT_KEY = 64 * 1024
 KEPT_REASON = 2000
 LOGGED_KEY = 100
+CUT = "first "  # how the reason begins of a message that was too long to keep whole
 
 
 def now() -> datetime:
@@ -66,10 +67,10 @@ class DeadLetters:
         """
         value, key = message.value, message.key
         if value is not None and len(value) > KEPT_VALUE:
-            reason = f"first {KEPT_VALUE} of {len(value)} bytes kept; {reason}"
+            reason = f"{CUT}{KEPT_VALUE} of {len(value)} bytes kept; {reason}"
             value = value[:KEPT_VALUE]
         if key is not None and len(key) > KEPT_KEY:
-            reason = f"first {KEPT_KEY} of {len(key)} bytes of the key kept; {reason}"
+            reason = f"{CUT}{KEPT_KEY} of {len(key)} bytes of the key kept; {reason}"
             key = key[:KEPT_KEY]
         letter = DeadLetter(
             topic=message.topic,
@@ -81,7 +82,8 @@ class DeadLetters:
             worker=self._worker,
             rejected_at=self._clock(),
         )
-        self._producer.produce(self._topic, encode(letter), key, trace=message.trace)
+        resent = message.resent.headers if message.resent else ()  # so that it is told where the message was first
+        self._producer.produce(self._topic, encode(letter), key, trace=(*message.trace, *resent))
         metrics.DEAD_LETTERS.labels(self._worker, message.topic).inc()
         log.warning(
             "message sent to dead letters", worker=self._worker, topic=message.topic, partition=message.partition,

@@ -44,6 +44,8 @@ class PartitionWatcher:
     ------
     TopicError
         If a topic does not exist.
+    BrokerError
+        If there is no broker.
     """
 
     def __init__(
@@ -53,8 +55,8 @@ class PartitionWatcher:
         self._worker = worker
         self._progress = progress
         self._clock = clock
+        self.ids = topic_ids(settings, topics)
         self._admin = AdminClient(admin_config(settings))
-        self.ids = topic_ids(settings, topics, self._admin)
         self._next_refresh_at = clock() + REFRESH_EVERY_S
 
     def is_due(self) -> bool:

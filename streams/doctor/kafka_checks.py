@@ -4,9 +4,11 @@ from confluent_kafka import OFFSET_END, KafkaException, TopicCollection
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
+from leap.schemas.errors import BrokerError
 from leap.schemas.topics import DEAD_LETTERS
 from leap.streams.doctor.check import ANSWER_S, CheckContext, CheckFailed
 from leap.streams.doctor.kafka_queries import offsets, open_consumer, partition_counts, partitions_of, result
+from leap.streams.kafka.reachable import broker_metadata
 from leap.streams.runtime.acl import grants
 
 #: Largest acceptable clock skew of a producer.
@@ -20,10 +22,10 @@ ALTER = "kafka-configs.sh --alter --entity-type topics --entity-name {} --add-co
 def broker(context: CheckContext) -> str:
     """A broker answers."""
     try:
-        brokers = context.admin.list_topics(timeout=ANSWER_S).brokers
-    except KafkaException as error:
+        brokers = broker_metadata(context.settings).brokers
+    except (BrokerError, KafkaException) as error:
         raise CheckFailed(
-            f"{context.settings.bootstrap_servers}: {error.args[0].str()}",
+            str(error) if isinstance(error, BrokerError) else error.args[0].str(),
             "start it, or correct LEAP_KAFKA_BOOTSTRAP_SERVERS or the LEAP_KAFKA_SECURITY_PROTOCOL settings",
         ) from error
     return f"{len(brokers)} at {', '.join(sorted(str(broker) for broker in brokers.values()))}"

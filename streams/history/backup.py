@@ -6,7 +6,6 @@ attempt ids.
 
 import gzip
 import math
-import os
 import zlib
 from collections.abc import Collection, Iterator
 from io import BytesIO
@@ -16,6 +15,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from leap.predictor.storage.whole_file import write_whole
 from leap.schemas.errors import LeapError
 from leap.streams.history.store import Bucket, HistoryStore
 from leap.streams.history.updates import BUCKETS
@@ -52,12 +52,7 @@ def write_backup(store: HistoryStore, targets: Collection[str], path: Path) -> i
         Number of statistics written.
     """
     data, count = pack(store, targets)
-    draft = path.with_name(path.name + ".draft")
-    with draft.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    write_whole(path, data)
     return count
 
 

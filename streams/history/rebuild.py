@@ -15,6 +15,7 @@ from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import COMPLETED
 from leap.streams.history.backup import read_backup
 from leap.streams.history.store import HistoryStore
+from leap.streams.history.updates import Observation
 from leap.streams.history.worker import BATCH_SIZE, TARGETS, read
 from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
@@ -54,13 +55,20 @@ class Rebuilt:
         The new generation of keys.
     messages, rejected
         Messages replayed, and how many of them are not valid completions.
+    targets
+        Those configured, and any other that the store held before.
+    repeated
+        Observations left out, because their attempt was in an earlier message: an interrupted backfill sends again
+        what it had sent, and workers recognise only the last attempts of a key.
     missing
         Offsets between the end of the backup and the oldest message of the topic: completions that are in neither.
     """
 
     generation: int
+    targets: tuple[str, ...]
     messages: int = 0
     rejected: int = 0
+    repeated: int = 0
     missing: int = 0
 
 
@@ -73,7 +81,8 @@ def rebuild(
 ) -> Rebuilt:
     """Rebuild the history from the topic, or from a backup and the messages after it.
 
-    The old generation stays until the next rebuild, for readers that still use it.
+    Other targets than `targets` that the store holds are kept: made anew too, or taken over where the backup has none
+    of them. The old generation stays until the next rebuild, for readers that still use it.
 
     Parameters
     ----------
@@ -88,9 +97,11 @@ def rebuild(
         If the backup is not valid.
     """
     before = store.generation()
-    done = Rebuilt(store.new_generation())
-    fences = _load(store, targets, done.generation, backup) if backup is not None else {}
-    replay = _Replay(settings, store, targets, fences, done)
+    held = store.targets(before)
+    targets = tuple(sorted({*targets, *held}))
+    done = Rebuilt(store.new_generation(), targets)
+    fences = _load(store, held, before, done, backup) if backup is not None else {}
+    replay = _Replay(settings, store, fences, done)
     replay.run(progress)
     with _rebuild_lock(store, before, done.generation) as renew:
         replay.run(lambda messages: renew())
@@ -107,13 +118,13 @@ class _Replay:
         self,
         settings: Settings,
         store: HistoryStore,
-        targets: Collection[str],
         fences: Mapping[str, int],
         done: Rebuilt,
     ) -> None:
         self._settings = settings
         self._store = store
-        self._targets = targets
+        self._targets = done.targets
+        self._seen: dict[str, set[str]] = {target: set() for target in done.targets}
         self._fences = fences
         self._done = done
         self._catalog = load_catalog(settings.catalog)
@@ -140,21 +151,38 @@ class _Replay:
         progress(self._done.messages)
 
     def _apply(self, batch: list[Message]) -> None:
-        observations, rejected = read(batch, self._catalog, self._targets)
+        found, rejected = read(batch, self._catalog, self._targets)
+        observations = list(filter(self._is_first, found))
+        self._done.repeated += len(found) - len(observations)
         self._store.apply(observations, dict.fromkeys(self._targets, offset_ranges(batch)), self._done.generation)
         self._done.messages += len(batch)
         self._done.rejected += len(rejected)
 
+    def _is_first(self, observation: Observation) -> bool:
+        """Whether an attempt was not in an earlier message, as an audit counts it."""
+        seen = self._seen[observation.target]
+        known = len(seen)
+        seen.add(observation.attempt_id)
+        return len(seen) > known
 
-def _load(store: HistoryStore, targets: Collection[str], generation: int, backup: Path) -> dict[str, int]:
-    """Load a backup into an empty generation; return the highest fence of each source."""
+
+def _load(store: HistoryStore, held: Collection[str], before: int, done: Rebuilt, backup: Path) -> dict[str, int]:
+    """Load a backup into an empty generation, and what was held of other targets; return the backup's highest fences.
+
+    A target that is neither configured nor held is left out.
+    """
     fences: dict[str, int] = {}
+    loaded = set()
     for line in read_backup(backup):
-        if line.target in targets:
-            store.load(generation, line.target, line.number, line.fields)
+        loaded.add(line.target)
+        if line.target in done.targets:
+            store.load(done.generation, line.target, line.number, line.fields)
             for name, value in line.fields.items():
                 if name.startswith("@"):
                     fences[name[1:]] = max(int(value), fences.get(name[1:], -1))
+    for target in set(held) - loaded:
+        for number, fields in enumerate(store.dump(target, before)):
+            store.load(done.generation, target, number, {name.decode(): text.decode() for name, text in fields.items()})
     return fences
 
 

@@ -3,6 +3,7 @@
 docs/history.md has the argument. Runs on Redis, Redis Cluster and Valkey.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -160,6 +161,12 @@ class HistoryStore:
         """Write a bucket returned by `dump` into a generation that is not in use."""
         if fields:
             self.client.hset(self._bucket(generation, target, number), items=list(chain(*fields.items())))
+
+    def targets(self, generation: int) -> set[str]:
+        """Targets that a generation has statistics of."""
+        begin = f"{self._prefix}:history:{generation}:"
+        match = re.sub(r"([*?\[\]\\])", r"\\\1", begin) + "*"
+        return {key.decode().rpartition(":")[2] for key in self.client.scan_iter(match=match, count=1000)}
 
     def new_generation(self) -> int:
         """Reserve an unused generation number."""

@@ -36,6 +36,8 @@ def read(
     observations: list[Observation] = []
     rejected = []
     for message in messages:
+        if not message.concerns(WORKER):
+            continue
         try:
             completed = decode(message.value, JobCompleted)
         except Rejected as error:

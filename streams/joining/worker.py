@@ -69,6 +69,8 @@ class Joiner:
         cause: dict[str, Message] = {}
         rejected = []
         for message in batch:
+            if not message.concerns(WORKER):
+                continue
             try:
                 event = resolved(decode(message.value, self._types[message.topic]), self._catalog)
                 name, value = to_part(event)

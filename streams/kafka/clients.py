@@ -50,13 +50,13 @@ def consumer_config(settings: Settings, group: str) -> dict[str, Any]:
         "topic.metadata.refresh.interval.ms": "10000",
         "session.timeout.ms": "6000",
         "heartbeat.interval.ms": "2000",
-        "auto.offset.reset": "earliest",
         "fetch.message.max.bytes": "32768",
         "queued.max.messages.kbytes": "16384",
         "fetch.queue.backoff.ms": "10",  # a full queue is emptied in milliseconds; the default waits 1 s to fetch again
     }
     fixed = {
         "group.id": settings.topic(group),
+        "auto.offset.reset": "earliest",
         "group.protocol": "classic",
         "partition.assignment.strategy": "range,roundrobin",
         "enable.auto.commit": False,
@@ -194,7 +194,7 @@ class CheckedProducer:
         timestamp_ms
             Message timestamp, milliseconds since 1970; 0 is now.
         trace
-            Trace context headers.
+            Trace context headers, and others that go with the event.
 
         Raises
         ------

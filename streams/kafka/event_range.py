@@ -55,8 +55,8 @@ def submitted(
     ------
     TopicError
         If the topic does not exist.
-    TimeoutError
-        If no message arrives for 30 s before the end.
+    BrokerError
+        If none answers, or no message arrives for 30 s before the end.
     """
     positions = dict(after)
     submissions: list[JobSubmitted] = []

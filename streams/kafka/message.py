@@ -1,6 +1,7 @@
 """The consumed message, and the Rewind signal that asks for re-delivery."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from operator import methodcaller
 from typing import NamedTuple
@@ -16,6 +17,46 @@ log = structlog.get_logger(__name__)
 
 #: Clock skew tolerated between a launcher and the producer of its message.
 CLOCK_SKEW = timedelta(days=1)
+#: Headers of a message that was sent again from the dead letters.
+RESENT_FOR, RESENT_FROM = "leap-resent-for", "leap-resent-from"
+_WORKERS, _ORIGIN = re.compile(rb"[a-z,]{1,200}"), re.compile(rb"[\w.-]{1,249}/\d{1,10}/\d{1,19}")
+
+
+class Resent(NamedTuple):
+    """What a message says that was sent again after workers had refused it; in headers, so its bytes are the same.
+
+    Attributes
+    ----------
+    workers
+        Those that refused it: the others handled it where it was first.
+    origin
+        Topic, partition and offset at which it was first.
+
+    Examples
+    --------
+    >>> sent = Resent(frozenset({"history"}), "job-completed/3/17")
+    >>> Resent.of(sent.headers) == sent
+    True
+    >>> Resent.of([("leap-resent-for", b"history")]) is None
+    True
+    """
+
+    workers: frozenset[str]
+    origin: str
+
+    @property
+    def headers(self) -> Headers:
+        """As they go with a message."""
+        return (RESENT_FOR, ",".join(sorted(self.workers)).encode()), (RESENT_FROM, self.origin.encode())
+
+    @classmethod
+    def of(cls, headers: Iterable[tuple[str, str | bytes | None]]) -> "Resent | None":
+        """Read the headers; None without them, or if they are malformed."""
+        found = {name: value for name, value in headers if isinstance(value, bytes)}
+        workers, origin = found.get(RESENT_FOR, b""), found.get(RESENT_FROM, b"")
+        if not _WORKERS.fullmatch(workers) or not _ORIGIN.fullmatch(origin):
+            return None
+        return cls(frozenset(workers.decode().split(",")), origin.decode())
 
 
 class Message(NamedTuple):
@@ -33,6 +74,8 @@ class Message(NamedTuple):
         Position of the reader before this message; there are no messages from it up to `offset`.
     trace
         Trace context headers.
+    resent
+        That it was sent again, and for whom.
     """
 
     topic: str
@@ -44,6 +87,11 @@ class Message(NamedTuple):
     timestamp_ms: int
     position: int = 0
     trace: Headers = ()
+    resent: Resent | None = None
+
+    def concerns(self, worker: str) -> bool:
+        """Whether a worker has to handle it: not if it was sent again for others, or it would count twice."""
+        return self.resent is None or worker in self.resent.workers
 
     def event_in_future(self, event_time: datetime) -> bool:
         """Whether `event_time` is later than the message timestamp, beyond clock skew.
@@ -63,8 +111,9 @@ class Message(NamedTuple):
         if (error := raw.error()) is not None:  # could not be decompressed
             log.warning("message unreadable", topic=topic, partition=partition, offset=offset, error=error.str())
             return cls(topic, topic_id, partition, offset, None, None, timestamp_ms, position)
-        trace = carried(_headers(raw))
-        return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), timestamp_ms, position, trace)
+        headers = _headers(raw)
+        trace, resent = (carried(headers), Resent.of(headers)) if headers else ((), None)
+        return cls(topic, topic_id, partition, offset, raw.key(), raw.value(), timestamp_ms, position, trace, resent)
 
 
 def unreadable(error: KafkaError) -> bool:
@@ -77,7 +126,7 @@ def unreadable(error: KafkaError) -> bool:
 _ask_headers = methodcaller("headers")
 
 
-def _headers(raw: RawMessage) -> Iterable[tuple[str, str | bytes | None]]:
+def _headers(raw: RawMessage) -> Collection[tuple[str, str | bytes | None]]:
     try:
         headers = _ask_headers(raw)
     except SystemError:

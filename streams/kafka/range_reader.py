@@ -9,6 +9,7 @@ from datetime import datetime
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as RawMessage
 
+from leap.schemas.errors import BrokerError
 from leap.streams.kafka.clients import consumer_config, offsets_for_times, when_led
 from leap.streams.kafka.message import Message, unreadable
 from leap.streams.kafka.topic_admin import TopicError, topic_ids
@@ -47,8 +48,8 @@ def read_range(
     ------
     TopicError
         If the topic does not exist.
-    TimeoutError
-        If no message arrives for 30 s before the end.
+    BrokerError
+        If none answers, or no message arrives for 30 s before the end.
     """
     first = 0 if start is None else _milliseconds(start)
     last = math.inf if end is None else _milliseconds(end)
@@ -113,10 +114,10 @@ def _until_ends(consumer: Consumer, topic: str, starts: dict[int, int], ends: di
     received_at = time.monotonic()
     while remaining:
         batch = consumer.consume(BATCH, WAIT_S)
-        if batch:
+        if any(raw.partition() in remaining for raw in batch):  # others go on for ever where messages keep coming
             received_at = time.monotonic()
         elif time.monotonic() - received_at > TIMEOUT_S:
-            raise TimeoutError(f"{topic}: no message for {TIMEOUT_S:.0f} s from partitions {sorted(remaining)}")
+            raise BrokerError(f"{topic}: no message for {TIMEOUT_S:.0f} s from partitions {sorted(remaining)}")
         for raw in batch:
             number, offset = raw.partition(), raw.offset() or 0
             if number not in remaining:

@@ -10,6 +10,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from leap.schemas.errors import BrokerError
 from leap.streams.kafka.clients import admin_config
+from leap.streams.kafka.reachable import broker_metadata
 from leap.streams.runtime.settings import Settings
 
 TIMEOUT_S = 30.0
@@ -101,8 +102,12 @@ def topic_ids(settings: Settings, names: Iterable[str], admin: AdminClient | Non
     ------
     TopicError
         If a topic does not exist, or the broker does not answer.
+    BrokerError
+        If there is no broker, unless `admin` is given.
     """
-    admin = admin or AdminClient(admin_config(settings))
+    if admin is None:
+        broker_metadata(settings)  # or the request would wait ten times as long for a broker that is away
+        admin = AdminClient(admin_config(settings))
     futures = admin.describe_topics(TopicCollection(list(names)), request_timeout=TIMEOUT_S)
     ids = {}
     for name, future in futures.items():
@@ -140,15 +145,7 @@ def _create(settings: Settings, topics: Mapping[str, Declaration], limits: Mappi
 
 
 def _partition_counts(settings: Settings) -> dict[str, int]:
-    errors: list[KafkaError] = []
-    admin = AdminClient(admin_config(settings) | {"error_cb": errors.append})
-    try:
-        topics = admin.list_topics(timeout=TIMEOUT_S).topics
-    except KafkaException as error:
-        admin.poll(0)  # connection errors are only reported through the callback
-        reason = errors[0] if errors else error.args[0]
-        raise TopicError(f"broker unavailable: {reason.str()}") from error
-    return {name: len(topic.partitions) for name, topic in topics.items()}
+    return {name: len(topic.partitions) for name, topic in broker_metadata(settings).topics.items()}
 
 
 def _broker_config(topic: Declaration) -> dict[str, str]:

@@ -84,10 +84,13 @@ class Monitor:
     ----------
     clock
         Seconds since 1970.
+    window_s
+        Length of what is the day here.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time, window_s: float = DAY_S) -> None:
         self._clock = clock
+        self._window_s = window_s
         self._attempts: dict[str, Attempt] = {}
         self._finished = Finished()
         self._newest = -math.inf
@@ -102,7 +105,7 @@ class Monitor:
             return
         if isinstance(event, JobCompleted):
             self._finished.add(event, event_time)
-            if event_time < self._newest - DAY_S:
+            if event_time < self._newest - self._window_s:
                 return
         self._newest = max(self._newest, event_time)
         attempt = self._attempts.setdefault(event.attempt_id, Attempt())
@@ -115,7 +118,7 @@ class Monitor:
     def figures(self) -> Figures:
         """Figures of the day that ends with the newest event; older attempts are dropped."""
         self._forget()
-        since = self._newest - DAY_S
+        since = self._newest - self._window_s
         attempts = list(self._attempts.values())
         listed = [attempt for attempt in attempts if attempt.listed and attempt.decided_at > since]
         finished = [attempt for attempt in attempts if attempt.finished]
@@ -147,7 +150,7 @@ class Monitor:
         )
 
     def _forget(self) -> None:
-        day, wait = self._newest - DAY_S, self._newest - WAIT_S
+        day, wait = self._newest - self._window_s, self._newest - WAIT_S
         self._finished.forget(wait)
         self._attempts = {
             name: attempt

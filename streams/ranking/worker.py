@@ -47,6 +47,8 @@ class Ranking:
         """Send a preference list for every submission of a batch."""
         submissions, steps = [], []
         for message in batch:
+            if not message.concerns(WORKER):
+                continue
             try:
                 submissions.append(decode(message.value, JobSubmitted))
                 steps.append(Step("rank", message.trace))

@@ -11,6 +11,8 @@ from leap.schemas.errors import SettingsError
 Client = redis.Redis | redis.RedisCluster
 
 TIMEOUT_S = 10.0
+#: To the first command, which a store that is there answers at once.
+ANSWER_S = 3.0
 
 
 def connect(url: str) -> Client:
@@ -23,17 +25,16 @@ def connect(url: str) -> Client:
     SettingsError
         As `client_of`.
     """
-    client = client_of(url)
-    execute: Any = client.execute_command
-    greeting = execute("HELLO")  # allowed for every user, unlike INFO
+    with client_of(url, socket_connect_timeout=ANSWER_S, socket_timeout=ANSWER_S, retry=None) as first:
+        execute: Any = first.execute_command
+        greeting = execute("HELLO")  # allowed for every user, unlike INFO
     if b"cluster" not in (greeting.values() if isinstance(greeting, dict) else greeting):
-        return client
-    client.close()
+        return client_of(url)
     return redis.RedisCluster.from_url(url, **_options())
 
 
-def client_of(url: str) -> redis.Redis:
-    """A client that connects on first use.
+def client_of(url: str, **options: Any) -> redis.Redis:
+    """A client that connects on first use; `options` replace the usual ones.
 
     Raises
     ------
@@ -41,7 +42,7 @@ def client_of(url: str) -> redis.Redis:
         If the URL is invalid; the message does not quote it, because it may hold a password.
     """
     try:
-        return redis.Redis.from_url(url, **_options())
+        return redis.Redis.from_url(url, **(_options() | options))
     except (ValueError, TypeError):
         raise SettingsError(
             "LEAP_REDIS_URL is invalid: expected redis://host:port/0, or rediss:// for TLS, with user:password@ "

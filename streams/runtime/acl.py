@@ -59,7 +59,7 @@ ROLES = {
         commands=(
             *("get", "mget", "set", "del", "unlink", "incrby", "pexpire", "eval", "hget", "hset", "hgetall"),
             *("lpush", "ltrim", "lrange", "watch", "unwatch", "multi", "exec", "discard"),
-            *("info", "time"),
+            *("info", "time", "scan"),
         ),
         keys=("~:history:*", "~:{switches}:*"),
     ),

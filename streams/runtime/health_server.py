@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from leap.schemas.errors import SettingsError
 from leap.streams.runtime.liveness import Progress
 
 #: Path to media type and body; called per request.
@@ -72,8 +73,19 @@ def health_server(port: int, progress: Progress, pages: Pages = dict) -> Iterato
     ------
     int
         The port.
+
+    Raises
+    ------
+    SettingsError
+        If another process has the port, or this one may not have it.
     """
-    with _Server(port, progress, pages) as server:
+    try:
+        server = _Server(port, progress, pages)
+    except OSError as error:
+        raise SettingsError(
+            f"port {port} cannot be served: {error.strerror}; LEAP_METRICS_PORT names another"
+        ) from error
+    with server:
         thread = threading.Thread(target=server.serve_forever, name="health", daemon=True)
         thread.start()
         try:

@@ -1,12 +1,17 @@
 """Structured logs on standard error: JSON lines, or coloured text on a terminal."""
 
 import logging
+import os
 import sys
 
 import structlog
 
 # Tracebacks without local variables, which structlog prints by default: they include passwords.
-TERMINAL = (structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),)
+TERMINAL = (
+    structlog.dev.ConsoleRenderer(
+        colors=not os.environ.get("NO_COLOR"), exception_formatter=structlog.dev.plain_traceback
+    ),
+)
 LINES = (
     structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False)),
     structlog.processors.JSONRenderer(),

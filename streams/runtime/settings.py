@@ -55,6 +55,11 @@ FIXED = {
     "enable.auto.offset.store": "offsets are committed after processing",
     "enable.idempotence": "retries must not duplicate or reorder events",
     "acks": "an event is sent once all in-sync replicas have it",
+    "request.required.acks": "an event is sent once all in-sync replicas have it",
+    "auto.offset.reset": "a new group that began at the end would never see what is in a topic already",
+    "group.id": "it is the name of the worker; LEAP_TOPIC_PREFIX goes before it",
+    "isolation.level": "what an aborted transaction wrote does not count",
+    "enable.partition.eof": "readers have to know where a partition ends",
     "group.protocol": "the workers rely on eager assignment",
     "partition.assignment.strategy": "manual commits are lost under cooperative assignment",
     "allow.auto.create.topics": "topics are created as declared, by leap topics ensure",
@@ -143,8 +148,8 @@ class Settings:
             for name, text in values.items()
             if name.startswith(KAFKA_PREFIX)
         }
-        for name in kafka.keys() & FIXED.keys():
-            raise SettingsError(f"{_variable(name)}: {name} cannot be set, because {FIXED[name]}")
+        for name in sorted(kafka.keys() & FIXED.keys()):
+            raise SettingsError(f"{_variable(name)}: {name} cannot be set, because {FIXED[name]}; unset it")
         return cls(
             kafka=kafka,
             redis_url=values["LEAP_REDIS_URL"],

@@ -48,9 +48,8 @@ Said = Callable[[], str]
 
 
 @pytest.fixture
-def said(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Said]:
+def said(capfd: pytest.CaptureFixture[str]) -> Iterator[Said]:
     """All that this process has written, with its logs set up as a worker's are."""
-    monkeypatch.setattr(topics, "TIMEOUT_S", 1.0)
     root = logging.getLogger()
     kept = root.handlers[:]
     root.handlers.clear()

@@ -11,6 +11,7 @@ from typer.testing import Result
 
 from leap.predictor.artifacts.artifact import load
 from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.artifacts.manifest import decode
 from leap.predictor.models.serving import TreesModel
 from leap.schemas.events import THROUGHPUT
 from tests.artifacts import night_over, past
@@ -63,9 +64,40 @@ def test_promote_and_roll_back(store: LocalStore, run: Run) -> None:
 
 def test_list_and_show(store: LocalStore, run: Run) -> None:
     run("promote", "v1")
-    assert run("list").output == "v0\nv1  in production\nv2\n"
+    about = decode(store.manifest(THROUGHPUT, "v1"))
+    line = f"{about.created_at:%Y-%m-%d}  boosted  w20 {about.metrics['w20']:.1f}  {about.rows} rows"
+    (store.root / THROUGHPUT / "v2" / "manifest.json").write_bytes(b"torn")
+    reports = store.root.parent / "partitions" / "reports"
+    reports.mkdir(parents=True)
+    decision = {"artifact": "v0", "promoted": False, "reason": "4 days are missing", "night": "2026-01-08"}
+    (reports / f"{THROUGHPUT}-2026-01-08.json").write_text(json.dumps(decision))
+    assert run("list", "--partitions", str(reports.parent)).output.splitlines()[:4] == [
+        f"v0  {line}",
+        "    not promoted: 4 days are missing",
+        f"v1  {line}  in production",
+        "v2",
+    ]
+    run("pin", "v1")
     listed = json.loads(run("list", "--json").output)
     assert (listed["production"]["version"], listed["versions"]) == ("v1", ["v0", "v1", "v2"])
+    assert [(row["version"], row["pinned"]) for row in listed["artifacts"]][1] == ("v1", True)
+    store.remove(THROUGHPUT, "v2")
+    run("list")
+
+
+def test_a_shell_completes_versions_and_types(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def completed(words: str) -> list[str]:
+        asked = {"_ROOT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+        return invoke(env=asked | {"LEAP_ARTIFACTS": str(store.root)}).stdout.split()
+
+    assert completed("root artifact promote ") == ["v2", "v1", "v0"]
+    assert completed("root rank --version v1") == ["v1"]
+    assert "H100-SXM-80GB" in completed("root catalog show H100")
+    monkeypatch.setenv("LEAP_REDIS_URL", "redis://127.0.0.1:1/0")
+    assert completed("root history show r") == []
+
+
+def test_show(run: Run) -> None:
     assert json.loads(run("show", "v2").output)["target"] == THROUGHPUT
 
 
@@ -87,7 +119,8 @@ def test_there_is_nothing_to_roll_back_to(run: Run) -> None:
 def test_to_promote_mends_a_torn_pointer(store: LocalStore, run: Run, torn: bytes) -> None:
     (store.root / THROUGHPUT / "production.json").write_bytes(torn)
     listed = run("list")
-    assert listed.stdout == "v0\nv1\nv2\n" and "promote an artifact again" in listed.stderr
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["v0", "v1", "v2"]
+    assert "in production" not in listed.stdout and "promote an artifact again" in listed.stderr
     run("prune", "--keep", "1", fails=True)  # what serves is not known, so nothing is removed
     assert "v1 (was nothing)" in run("promote", "v1").output
     assert production(store) == "v1"

@@ -32,8 +32,19 @@ def test_show_takes_any_spelling() -> None:
     [
         ("NVIDIA A100-SXM4-80GB", 0, "A100-SXM-80GB\n", ""),
         ("GH200-96GB", 0, "GH200-96GB\n", "not listed; predicted as GH200-480GB, at its price\n"),
-        ("L400", 1, "", "L400: no specification in the catalog; the nearest names are L40, L40S, L4\n"),
-        ("mig-1g.5gb", 1, "", "mig-1g.5gb: a slice or share of an accelerator, which the catalog does not list\n"),
+        (
+            "L400",
+            1,
+            "",
+            "L400: no specification in the catalog; the nearest names are L40, L40S, L4; see `leap catalog list`\n",
+        ),
+        (
+            "mig-1g.5gb",
+            1,
+            "",
+            "mig-1g.5gb: a slice or share of an accelerator, which the catalog does not list; "
+            "see `leap catalog list`\n",
+        ),
     ],
 )
 def test_resolve(name: str, status: int, stdout: str, stderr: str) -> None:

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from rich.console import Console
 from typer import Typer
 from typer.testing import CliRunner
 
 from leap.predictor.artifacts.local_store import LocalStore
+from leap.predictor.cli import ranking
 from leap.predictor.cli.rank import rank
 from leap.schemas.codec import decode, encode
 from leap.schemas.events import PreferenceList
@@ -44,6 +46,21 @@ def test_in_the_words_of_other_schedulers(artifact_store: LocalStore, job: Path)
     assert [one["accelerators"] for one in resources["ordered"]] == [f"{name}:8" for name in names]
     fallbacks = yaml.safe_load(run(artifact_store, job, "--as", "ray"))["fallback_strategy"]
     assert len(fallbacks) == len(names) - 1
+
+
+HOSTILE = ("[/x]", "\x1b[31mred\x1b[8m", "a" * 70, "basic")
+
+
+@pytest.mark.parametrize("width", [120, 60])
+def test_a_table_shows_names_as_they_are_and_fits(
+    artifact_store: LocalStore, job: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setattr(ranking, "console", Console(width=width, markup=False, emoji=False))
+    job.write_bytes(encode(submission("a[b]", candidates=HOSTILE)))
+    shown = run(artifact_store, job)
+    assert all(name in shown for name in ("[/x]", r"\x1b[31mred\x1b[8m", "a[b]", "basic"))
+    assert shown.count("a" * 10) and "\x1b" not in shown + run(artifact_store, job, "--explain")
+    assert max(map(len, shown.splitlines())) <= width
 
 
 def test_by_the_names_of_that_scheduler(artifact_store: LocalStore, job: Path) -> None:

@@ -33,7 +33,7 @@ def run(root: Path, *options: str) -> Result:
 def test_a_target_that_cannot_be_learned_does_not_hold_up_the_others(partitions: Partitions, tmp_path: Path) -> None:
     result = run(tmp_path, "--target", "memory", "--target", THROUGHPUT)
     assert result.exit_code == 1
-    assert "memory: 0 attempts with a positive memory from 2026-02-09 to 2026-03-10" in result.output
+    assert "memory failed: 0 attempts with a positive memory from 2026-02-09 to 2026-03-10" in result.output
     assert "promoted" in result.output
     assert LocalStore(tmp_path / "artifacts").pointer(THROUGHPUT) is not None
 

@@ -210,3 +210,13 @@ def test_waiting_for_workers_that_do_not_run_says_so(topics: Settings, table: Pa
         wait_until_processed(topics, ends, patience_s=0.0)
     joiner_loop(topics).run(until_end=True)
     wait_until_processed(topics, ends, patience_s=0.0)
+
+
+def test_an_interrupt_says_how_to_go_on(topics: Settings, table: Path) -> None:
+    events = events_of(table)
+
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match=f"1 of {len(events)} events are delivered; run it again with --skip 1"):
+        send(topics, events, lambda position, event: 60.0 * position, sleep=interrupt)

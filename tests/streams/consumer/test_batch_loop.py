@@ -13,8 +13,10 @@ from confluent_kafka import Consumer, TopicPartition
 from prometheus_client import REGISTRY
 
 from leap.schemas.codec import decode
+from leap.schemas.errors import BrokerError
 from leap.schemas.events import DeadLetter
 from leap.schemas.topics import COMPLETED, DEAD_LETTERS, load_topics
+from leap.streams.consumer import batch_loop
 from leap.streams.consumer.batch_loop import BatchLoop
 from leap.streams.consumer.dead_letters import DeadLetters
 from leap.streams.kafka.clients import CheckedProducer, DeliveryError, commit_offsets, consumer_config
@@ -24,6 +26,7 @@ from leap.streams.kafka.topic_admin import TopicError, ensure_topics, topic_ids
 from leap.streams.runtime import metrics
 from leap.streams.runtime.settings import Settings
 from tests.streams.kafka.deletion import delete_topic
+from tests.streams.kafka.test_contract import Declared
 
 Place = tuple[int, int]
 PARTITIONS = load_topics()[COMPLETED].partitions
@@ -304,3 +307,30 @@ def test_counters_start_at_0_and_lag_is_removed_on_revocation(topics: Settings) 
     loop.run(until_end=True)
     assert REGISTRY.get_sample_value("leap_consumed_total", labels) == 3.0
     assert REGISTRY.get_sample_value("leap_lag_messages", labels | {"partition": "0"}) is None
+
+
+def test_a_run_to_the_end_gives_up_on_a_batch_that_goes_on_failing(
+    topics: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_loop, "END_S", 3.0)
+
+    def fail(batch: list[Message]) -> None:
+        raise OSError("no space left")
+
+    send(topics, 1)
+    with pytest.raises(OSError, match="no space left"):
+        BatchLoop(topics, "w", [topics.topic(COMPLETED)], fail).run(until_end=True)
+
+
+def test_a_run_to_the_end_says_what_it_waits_for(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic of one partition, which another member of the group has."""
+    monkeypatch.setattr(batch_loop, "END_S", 2.0)
+    topic = settings.topic("some-topic")
+    ensure_topics(settings, [Declared(partitions=1)])
+    other = BatchLoop(settings, "w", [topic], lambda batch: None)
+    with running(other):
+        wait_until(lambda: bool(other._at_end))
+        second = BatchLoop(settings, "w", [topic], lambda batch: None)
+        second._on_assign = lambda consumer, partitions: consumer.assign([])  # type: ignore[method-assign]
+        with pytest.raises(BrokerError, match=f"waited 2 s for a partition of {topic}; does another process read"):
+            second.run(until_end=True)

@@ -5,6 +5,7 @@ import json
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,9 +17,10 @@ from leap.schemas.codec import encode
 from leap.schemas.events import JobCompleted
 from leap.schemas.topics import COMPLETED, load_topics
 from leap.streams.history import rebuild as history_rebuild
+from leap.streams.history.audit import audit
 from leap.streams.history.backup import read_backup, write_backup
 from leap.streams.history.rebuild import SwitchError, rebuild
-from leap.streams.history.store import HistoryStore, RebuildInProgress
+from leap.streams.history.store import Bucket, HistoryStore, RebuildInProgress
 from leap.streams.history.worker import history_loop
 from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
@@ -101,6 +103,39 @@ def test_restore_combines_backup_and_topic(topics: Settings, history: HistorySto
     assert done.missing == 0
     assert_exact(topics, before + after)
     assert statistics(topics).keys() == expected.keys()
+
+
+@pytest.mark.parametrize("from_backup", [False, True])
+def test_targets_that_are_not_configured_are_kept(
+    topics: Settings, history: HistoryStore, tmp_path: Path, from_backup: bool
+) -> None:
+    both = replace(topics, targets=(TARGET, "qps"))
+    events = [msgspec.structs.replace(event, measurements=event.measurements | {"qps": 2.0}) for event in finish(99, 3)]
+    send(topics, encoded(events))
+    history_loop(both).run(until_end=True)
+    write_backup(history, (TARGET,), tmp_path / "history.gz")
+    kept = list(history.dump("qps", 0))
+    send(topics, encoded(events[:1]))
+    done = rebuild(topics, history, (TARGET,), tmp_path / "history.gz" if from_backup else None)
+    assert done.targets == ("qps", TARGET)
+    assert [Bucket.of(fields).statistics for fields in history.dump("qps", 1)] == [
+        Bucket.of(fields).statistics for fields in kept
+    ]
+
+
+def test_what_a_backfill_sent_again_is_found_by_audit_and_counted_once_by_rebuild(
+    topics: Settings, history: HistoryStore
+) -> None:
+    events = [msgspec.structs.replace(event, job_name="ranker-a") for event in finish(600, 4)]
+    for _ in range(2):
+        send(topics, encoded(events))
+        history_loop(topics).run(until_end=True)
+    assert audit(topics, history, TARGET).differences, "the window of 256 attempts has forgotten the first"
+    refused = run("audit", env=topics.to_environment())
+    assert (refused.exit_code, "`leap history rebuild`" in refused.stderr) == (1, True)
+    assert rebuild(topics, history).repeated == 600
+    assert audit(topics, history, TARGET).differences == []
+    assert_exact(topics, events)
 
 
 def test_restore_reports_offsets_missing_in_backup_and_topic(
