@@ -72,8 +72,8 @@ WRONG = [
     Wrong("worker history", {"LEAP_KAFKA_AUTO_OFFSET_RESET": "latest"}, "auto.offset.reset cannot be .*; unset it"),
     Wrong("worker history", {PORT: "99999"}, r"LEAP_METRICS_PORT: 99999 is not a port \(0 to 65535\)"),
     Wrong("retrain --every day", {PORT: "TAKEN"}, r"port \d+ cannot be served: Address already in use; LEAP_METRICS"),
-    Wrong("services --broker-port TAKEN", {}, r"port \d+ is taken; .* name another with --broker-port"),
-    Wrong("services --store-port 99999", {}, HELP, 2),
+    Wrong("up --broker-port TAKEN", {}, r"port \d+ is taken: .* name another with --broker-port"),
+    Wrong("up --store-port 99999", {}, HELP, 2),
     Wrong(f"rank {JOB}", {"LEAP_PREMIUM_EFFICIENCY": "x"}, "LEAP_PREMIUM_EFFICIENCY: 'x' is not a number from 0"),
     # Artifacts and partitions.
     *(Wrong(command, {"LEAP_ARTIFACTS": BUCKET, "LEAP_PARTITIONS": BUCKET}, KEYS) for command in (
@@ -89,7 +89,7 @@ WRONG = [
     Wrong(f"rank {JOB}", {"LEAP_ARTIFACTS": "nowhere"}, "nothing of throughput .* under nowhere; `leap learn`"),
     Wrong(f"rank {JOB} --version nope", {}, "no artifact 'nope' of target 'throughput'.*; see `leap artifact list`"),
     Wrong("retrain --offline", {"LEAP_PARTITIONS": "/proc/x"}, "/proc/x: No such file or directory; LEAP_PARTITIONS"),
-    Wrong("retrain --offline", {}, "training run for throughput failed: 0 attempts .* or widen the window with"),
+    Wrong("retrain --offline", {}, "training run for throughput failed: 0 attempts .* There are no partitions yet. Check"),
     Wrong("retrain --offline --backend foo", {}, "Invalid backend: foo"),
     Wrong("retrain --offline --recipe nope", {}, "no recipe nope; there are structured, boosted"),
     Wrong("retrain --date soon", {}, HELP, 2),
@@ -103,7 +103,7 @@ WRONG = [
     Wrong(f"rank {TABLE}", {}, "JSON is malformed.*`leap schemas show job-submitted` tells what is expected"),
     Wrong("rank empty.json", {}, "no candidates; list hardware types under `candidates`, as `leap catalog list` names"),
     Wrong(f"backfill none.csv --mapping {MAPPING}", {}, HELP, 2),
-    Wrong(f"backfill {TABLE} --mapping none.yaml", {}, "none.yaml: .*; give a file, or one of megatron-bridge"),
+    Wrong(f"backfill {TABLE} --mapping none.yaml", {}, "none.yaml: .*; give a file, or one of kubernetes"),
     Wrong("history restore none.gz", {}, HELP, 2),
     Wrong("describe none.onnx", {}, "none.onnx: no such file; name an .onnx file"),
     # What does not exist, or does not go together.

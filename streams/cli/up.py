@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 from urllib.error import URLError
@@ -20,14 +21,15 @@ from leap.schemas.topics import load_topics
 from leap.streams.embedded import Pair, ServiceError, child, embedded_pair, free_port, is_free
 from leap.streams.runtime.settings import VARIABLES, Settings
 
+Port = partial(typer.Option, min=1, max=2**16 - 1)
 WORKERS = ("history", "joiner", "ranking", "monitor")
 READY_S = 60.0
 WATCH_S = 1.0
 
 
 def up(
-    broker_port: Annotated[int, typer.Option(help="TCP port of the broker; the default of every command.")] = 9092,
-    store_port: Annotated[int, typer.Option(help="TCP port of the store; the default of every command.")] = 6379,
+    broker_port: Annotated[int, Port(help="TCP port of the broker; the default of every command.")] = 9092,
+    store_port: Annotated[int, Port(help="TCP port of the store; the default of every command.")] = 6379,
     services_only: Annotated[bool, typer.Option("--services-only", help="Broker and store, without workers.")] = False,
     folder: Annotated[Path, typer.Option(help="Where their logs go.")] = Path(".leap/up"),
 ) -> None:
