@@ -33,7 +33,9 @@ class RankedCandidate(
     basis
         What the prediction is based on.
     observations
-        Number of finished attempts that it is based on.
+        Number of finished attempts that it is based on, on whatever hardware: its family's, else its model type's.
+    here
+        How many finished attempts of its family ran on this hardware type.
     outside
         Inputs of this candidate not seen in training; ``hardware type (as NAME)`` is predicted as another form or
         memory size of its chip.
@@ -48,6 +50,7 @@ class RankedCandidate(
     score: float
     basis: Basis
     observations: Observations = 0
+    here: Observations = 0
     outside: tuple[str, ...] = ()
 
 

@@ -44,7 +44,7 @@ def rank(
       leap rank examples/job.json --as skypilot --names names.yaml
     """
     from leap.predictor.artifacts.open import open_store
-    from leap.predictor.cli.ranking import as_table, console, in_format, read_names
+    from leap.predictor.cli.ranking import as_table, console, in_format, notes, read_names
     from leap.predictor.cli.terminal import printable
     from leap.predictor.routing.explain import explain
     from leap.predictor.routing.physics import rates_of, work_in_words
@@ -78,4 +78,6 @@ def rank(
         print(printable(explain(answer, submission, router.artifact.catalog, None, share)))
     else:
         console.print(as_table(answer, rates_of(answer, submission, router.artifact.catalog)))
+        if told := notes(answer, router.artifact.catalog):
+            console.print(printable(told))
         console.print(work_in_words(answer, submission))

@@ -8,7 +8,7 @@ from typing import TextIO
 #: All but line ends and tabs that a terminal obeys rather than shows, and what turns the direction of writing.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 #: What Leap itself writes beyond ASCII.
-_ASCII = {"–": "-", "·": "|", "…": "...", "×": "x", "→": "->"}
+_ASCII = {"–": "-", "·": "|", "…": "...", "×": "x", "→": "->", "≈": "~"}
 
 
 def printable(text: object) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from leap.predictor.models.conformal import NOMINAL
 from leap.predictor.routing.physics import rate_in_words, rate_of, work_in_words
+from leap.predictor.routing.provenance import FAMILY_HISTORY
 from leap.schemas.events import (
     THROUGHPUT,
     ExcludedCandidate,
@@ -81,7 +82,8 @@ def _ranked(candidate: RankedCandidate, answer: PreferenceList, submission: JobS
     if candidate.lower is not None and candidate.upper is not None:
         interval = f", {NOMINAL:.0%} between {_number(candidate.lower)} and {_number(candidate.upper)}"
     yield f"   {throughput} samples/s{interval}"
-    yield f"   from {_BASES[candidate.basis].format(candidate.observations)}"
+    here = f", of which {candidate.here} on this hardware type" if candidate.basis == FAMILY_HISTORY else ""
+    yield f"   from {_BASES[candidate.basis].format(candidate.observations)}{here}"
     cost, per_cost = candidate.cost_per_hour, candidate.throughput_per_cost
     if cost is None:
         yield "   cost unknown: it has no price"

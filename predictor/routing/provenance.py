@@ -26,24 +26,20 @@ _SPOKEN = {MODEL_TYPE: "model type", HARDWARE_TYPE: "hardware type"}
 
 @dataclass(frozen=True)
 class Provenance:
-    """For (rows,) candidates: basis, finished attempts that it rests on, and what is outside training."""
+    """For (rows,) candidates: basis, finished attempts, how many of them here, and what is outside training."""
 
     basis: NDArray[np.str_]
     observations: NDArray[np.int64]
+    here: NDArray[np.int64]
     outside: list[tuple[str, ...]]
 
 
 def provenance(features: RowFeatures, manifest: Manifest) -> Provenance:
-    """Provenance of each row.
-
-    The family's own attempts count where there are any, on this hardware type if it ran there; then those
-    of the model type; without either, only the specification speaks.
-    """
+    """Provenance of each row: the family's own attempts where there are any, else those of the model type."""
     counts = _counts(features.rows)
-    family, observations, model_type = np.fmax(counts, 0).astype(np.int64)
-    for broader in (family, model_type):
-        np.copyto(observations, broader, where=observations <= 0)
-    return Provenance(_basis(counts), observations, _outside(features, manifest, family == 0))
+    family, here, model_type = np.fmax(counts, 0).astype(np.int64)
+    observations = np.where(family > 0, family, model_type)
+    return Provenance(_basis(counts), observations, here, _outside(features, manifest, family == 0))
 
 
 def basis(rows: CandidateRows) -> NDArray[np.str_]:

@@ -51,8 +51,8 @@ class Policy:
 
 
 #: What was computed for one candidate of a job: hardware type, reason, throughput with its bounds, cost per hour,
-#: throughput per cost, score, basis, observations, outside, and the listed form of its chip that it is predicted as.
-_Row = tuple[str, int, float, float, float, float, float, float, Basis, int, tuple[str, ...], str | None]
+#: throughput per cost, score, basis, observations, here, outside, and the listed form of its chip.
+_Row = tuple[str, int, float, float, float, float, float, float, Basis, int, int, tuple[str, ...], str | None]
 
 
 def no_opinion(submission: JobSubmitted, reason: str, now: datetime) -> PreferenceList:
@@ -176,6 +176,7 @@ def _score(
         placement.score.tolist(),
         rests_on.basis.tolist(),
         rests_on.observations.tolist(),
+        rests_on.here.tolist(),
         rests_on.outside,
         [entry.like if entry else None for entry in listed],
     )
@@ -193,7 +194,7 @@ def _candidates(
 
 
 def _ranked(row: _Row) -> RankedCandidate:
-    name, _, throughput, lower, upper, cost_per_hour, per_cost, score, basis, observations, outside, like = row
+    name, _, throughput, lower, upper, cost_per_hour, per_cost, score, basis, observations, here, outside, like = row
     return RankedCandidate(
         hardware_type=name,
         throughput=throughput,
@@ -204,6 +205,7 @@ def _ranked(row: _Row) -> RankedCandidate:
         score=score,
         basis=basis,
         observations=observations,
+        here=here,
         outside=outside if like is None else _outside_as(outside, like),
     )
 

@@ -81,11 +81,11 @@ def test_what_was_never_seen_is_said(router: Router) -> None:
 def test_served_history_is_what_the_matrix_held(router: Router) -> None:
     answer = router.rank(JOB)
     assert {len(values) for values in answer.served_history.values()} == {len(JOB.candidates)}
-    counts = answer.served_history["family_hardware_count"]
-    by_type = {one.hardware_type: one.observations for one in answer.ranked}
-    for hardware_type, count in zip(answer.candidates, counts, strict=True):
-        if hardware_type in by_type:
-            assert by_type[hardware_type] == count
+    served = zip(*(answer.served_history[f"family_{name}"] for name in ("hardware_count", "count")), strict=True)
+    counts = dict(zip(answer.candidates, served, strict=True))
+    assert [(one.here, one.observations) for one in answer.ranked] == [
+        counts[one.hardware_type] for one in answer.ranked
+    ]
 
 
 def test_the_users_own_choice_is_recorded(router: Router) -> None:
