@@ -263,7 +263,7 @@ def _observed(store: HistoryStore) -> int:
     """Observations of all families."""
     buckets = store.buckets(THROUGHPUT)
     return sum(
-        statistics.n for bucket in buckets for key, statistics in bucket.statistics.items() if key.kind == "family"
+        statistics.n for bucket in buckets for key, statistics in bucket.statistics.items() if key.of == "family"
     )
 
 

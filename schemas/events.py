@@ -6,11 +6,11 @@ collected in ``unknown`` by :mod:`leap.schemas.codec`, so that a newer launcher 
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import Meta, Struct, field
 
 from leap.schemas.base import Event, Time
 from leap.schemas.hardware import Hardware
-from leap.schemas.launch import Amount, LaunchConfig, ModelDefinition, Name, Positive, Text
+from leap.schemas.launch import Amount, Count, LaunchConfig, ModelDefinition, Name, Positive, Text
 from leap.schemas.preference_candidates import Basis, ExcludedCandidate, RankedCandidate
 
 __all__ = [
@@ -30,11 +30,13 @@ __all__ = [
     "Objective",
     "PreferenceList",
     "RankedCandidate",
+    "Shape",
     "Time",
 ]
 
 MAX_CANDIDATES = 1_000
 MAX_TARGETS = 64
+MAX_SHAPES = 64
 THROUGHPUT = "throughput"
 SUCCEEDED = "succeeded"
 
@@ -110,6 +112,27 @@ class JobAllocated(Event, frozen=True, kw_only=True, omit_defaults=True):
     allocated_at: Time
 
 
+class Shape(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A shape that an attempt ran in, as in `JobAllocated`.
+
+    Attributes
+    ----------
+    hosts
+        Number of hosts.
+    accelerators
+        Number of accelerators over all hosts.
+    batch_size
+        Samples per optimizer step and host; as asked if absent.
+    measurements
+        What was measured in this shape; needed where an attempt had several.
+    """
+
+    hosts: Count
+    accelerators: Count
+    batch_size: Positive | None = None
+    measurements: Annotated[dict[Name, Amount], Meta(max_length=MAX_TARGETS)] = {}
+
+
 class JobCompleted(Event, frozen=True, kw_only=True, omit_defaults=True):
     """An attempt ended. Key: family.
 
@@ -131,6 +154,8 @@ class JobCompleted(Event, frozen=True, kw_only=True, omit_defaults=True):
         Prediction target to measured value; ``throughput`` in samples/s is the first target.
     family
         As in the submission; whoever states it there states it here.
+    shapes
+        Shapes that it ran in, first to last. Without any, it ran as allocated or, without an allocation, as asked.
 
     Raises
     ------
@@ -148,18 +173,29 @@ class JobCompleted(Event, frozen=True, kw_only=True, omit_defaults=True):
     accelerator_hours: Amount | None = None
     measurements: Annotated[dict[Name, Amount], Meta(max_length=MAX_TARGETS)] = field(default_factory=dict)
     family: Name | None = None
+    shapes: Annotated[tuple[Shape, ...], Meta(max_length=MAX_SHAPES)] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.finished_at < self.started_at:
             raise ValueError("finished_at is before started_at")
 
+    @property
+    def shape(self) -> Shape | None:
+        """The last shape, which is what is learned; None if none is stated."""
+        return self.shapes[-1] if self.shapes else None
+
+    @property
+    def of_shape(self) -> dict[str, float]:
+        """Measurements of the last shape: those of the attempt, unless it had several."""
+        return self.shapes[-1].measurements if len(self.shapes) > 1 else self.measurements
+
     def measured(self, target: str = THROUGHPUT) -> float | None:
         """What is learned of the attempt: the measured target if it succeeded and that is above 0.
 
         Statistics, nights, `learn`, `backtest`, `holdout` and the monitor count an attempt by this alone.
         """
-        value = self.measurements.get(target, 0.0)
+        value = (self.of_shape if self.shapes else self.measurements).get(target, 0.0)
         return value if self.status == SUCCEEDED and value > 0.0 else None
 
 
@@ -182,6 +218,8 @@ class PreferenceList(Event, frozen=True, kw_only=True, omit_defaults=True):
         Objective that `ranked` is sorted by.
     artifact
         Version of the artifact used.
+    accelerators
+        Accelerators that were asked for, with which `ranked` is predicted and the history per accelerator scaled.
     served_history
         History feature to its values, one per candidate in the order of `candidates`; null is missing.
     flops
@@ -201,6 +239,7 @@ class PreferenceList(Event, frozen=True, kw_only=True, omit_defaults=True):
     objective: Objective = "throughput_per_cost"
     pinned: Name | None = None
     artifact: Text | None = None
+    accelerators: Annotated[int, Meta(ge=1, le=10**14)] | None = None
     candidates: tuple[Name, ...] = ()
     served_history: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
     flops: float | None = None

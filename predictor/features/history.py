@@ -72,6 +72,40 @@ def features(history: dict[str, Statistics], submitted_at: Floats, imputed: Impu
     return values.reshape(len(FEATURES), -1).T
 
 
+def pooled(plain: Statistics, per_accelerator: Statistics, accelerators: Floats) -> Statistics:
+    """(n, 5) statistics of the attempts of both, merged as :func:`leap.predictor.history.welford.merge` does.
+
+    Parameters
+    ----------
+    plain, per_accelerator
+        (n, 5) of ln throughput, and of ln throughput per accelerator; a row of NaN is no history.
+    accelerators
+        (n,) with which the latter are those of a whole attempt: throughput is taken as proportional to them.
+    """
+    rows = np.flatnonzero(~np.isnan(per_accelerator[:, 0]))
+    if not len(rows):
+        return plain
+    shift = np.log(accelerators[rows])
+    n_a, mean_a, deviation_a, last_a, day_a = plain[rows].astype(np.float64).T
+    n_b, mean_b, deviation_b, last_b, day_b = per_accelerator[rows].astype(np.float64).T
+    mean_b, last_b = mean_b + shift, last_b + shift
+    alone, n = np.isnan(n_a), n_a + n_b
+    difference = mean_b - mean_a
+    m2 = np.nan_to_num(deviation_a) ** 2 * (n_a - 1) + np.nan_to_num(deviation_b) ** 2 * (n_b - 1)
+    m2 += difference**2 * n_a * n_b / n
+    later = (day_a > day_b) | ((day_a == day_b) & (last_a > last_b))
+    both = (
+        n,
+        mean_a + difference * n_b / n,
+        np.sqrt(m2 / (n - 1)),
+        np.where(later, last_a, last_b),
+        np.fmax(day_a, day_b),
+    )
+    merged = plain.copy()
+    merged[rows] = np.where(alone, (n_b, mean_b, deviation_b, last_b, day_b), both).T
+    return merged
+
+
 #: Place of each of `STATISTICS` in `PER_KIND`; the day of the last has that of its age.
 _OF_STATISTICS = np.array([list(PER_KIND).index(name) for name in ("count", "mean", "deviation", "last", "age_days")])
 _BROADEST_FIRST = tuple(KINDS.index(kind) for kind in ("model_type", "family", "family_hardware"))

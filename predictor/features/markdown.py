@@ -58,7 +58,8 @@ def page() -> str:
             _section(
                 "History (history)",
                 "As known at launch: the statistics are those at the end of the day before. Keys, the broader after "
-                "the narrower: family and hardware type, family, model type, all.",
+                "the narrower: family and hardware type, family, model type, all. Of attempts whose completion states "
+                "a shape, throughput per accelerator times the accelerators of the job.",
                 history.TABLE,
             ),
             _section(

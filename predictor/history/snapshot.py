@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Indices, JobBatch
-from leap.predictor.features.history import STATISTICS, Statistics
+from leap.predictor.features.history import STATISTICS, Statistics, pooled
 from leap.predictor.history.sorted_hashes import Hashes, gather
 from leap.predictor.storage.memmap import mapped
 
@@ -22,6 +22,10 @@ STATISTICS_FILE = "history_statistics.npy"
 MAX_KEYS = 4_000_000
 #: Beyond any statistic.
 LARGEST = 1e12
+#: Ends the kind of a key whose statistics are of ln throughput per accelerator.
+PER_ACCELERATOR = "_per_accelerator"
+#: Exclusive-or of the hash of such a key and that of the same key without it.
+PER_ACCELERATOR_MARK = 0x9E3779B97F4A7C15
 
 
 def key_hash(kind: str, first: str, second: str = "") -> int:
@@ -29,7 +33,9 @@ def key_hash(kind: str, first: str, second: str = "") -> int:
 
     Over 750,000 keys the chance that any two collide is 1.5e-8 (birthday bound n^2 / 2^65).
     """
-    return int.from_bytes(_key_digest(_key_prefix(kind, first) + second.encode()), "little")
+    plain = kind.removesuffix(PER_ACCELERATOR)
+    hashed = int.from_bytes(_key_digest(_key_prefix(plain, first) + second.encode()), "little")
+    return hashed if plain == kind else hashed ^ PER_ACCELERATOR_MARK
 
 
 def _key_prefix(kind: str, first: str) -> bytes:
@@ -77,14 +83,20 @@ class Snapshot:
         return gather(self.hashes, self.statistics, hashes, np.nan)
 
     def find(self, jobs: JobBatch, job: Indices, hardware_types: Sequence[str]) -> dict[str, Statistics]:
-        """Kind to (rows, 5) statistics of pairs of a job, by its position in `jobs`, and a hardware type."""
+        """Kind to (rows, 5) statistics of pairs of a job, by its position in `jobs`, and a hardware type.
+
+        Those per accelerator count as what they are with the accelerators of the job.
+        """
         families, count = jobs.family.tolist(), len(jobs)
         keys = [_key_prefix("family", name) for name in families]
         keys += [_key_prefix("model_type", name) for name in jobs.model_type.tolist()]
         prefixes = [_key_prefix("family_hardware", name) for name in families]
         pairs = zip(job.tolist(), map(str.encode, hardware_types), strict=True)
         keys += [prefixes[position] + hardware_type for position, hardware_type in pairs]
-        statistics = self.lookup(np.frombuffer(b"".join(map(_key_digest, keys)), "<u8"))
+        hashes = np.frombuffer(b"".join(map(_key_digest, keys)), "<u8")
+        plain, per_accelerator = self.lookup(np.array((hashes, hashes ^ np.uint64(PER_ACCELERATOR_MARK))))
+        accelerators = jobs.accelerators
+        statistics = pooled(plain, per_accelerator, np.concatenate((accelerators, accelerators, accelerators[job])))
         return {
             "family": statistics.take(job, axis=0),
             "family_hardware": statistics[2 * count :],

@@ -126,12 +126,17 @@ def _excluded(excluded: ExcludedCandidate, submission: JobSubmitted, catalog: Ca
 
 
 def _outcome(answer: PreferenceList, completed: JobCompleted) -> str:
-    measured = completed.measurements.get(THROUGHPUT)
+    measured = completed.of_shape.get(THROUGHPUT)
     text = f"It ran on {completed.hardware_type} and {completed.status}"
     if not measured:
         return f"{text}."
     predicted: dict[str, float | None] = {candidate.hardware_type: candidate.throughput for candidate in answer.ranked}
     predicted |= {candidate.hardware_type: candidate.throughput for candidate in answer.excluded}
+    ran = completed.shape
+    if ran and answer.accelerators not in (None, ran.accelerators):
+        return (
+            f"{text} at {_number(measured)} samples/s, with {ran.accelerators} accelerators: another shape than asked."
+        )
     expected = predicted.get(completed.hardware_type)
     if expected is None:
         return f"{text} at {_number(measured)} samples/s; nothing was predicted for that type."

@@ -127,6 +127,7 @@ def _rank_asked(
                 objective=goal.objective,
                 pinned=submission.pinned,
                 artifact=artifact.manifest.version,
+                accelerators=submission.config.accelerators,
                 candidates=submission.candidates,
                 served_history={
                     name: tuple(column[start:end]) for name, column in zip(history.FEATURES, served, strict=True)

@@ -204,7 +204,7 @@ def _apply(store: HistoryStore, measured: Iterator[tuple[str, float, float, tupl
 
 def _fill(store: HistoryStore, applied: int) -> int:
     """Families of one attempt, until there are more than an artifact keeps; returns how many there are."""
-    there = sum(key.kind == "family" for bucket in store.buckets(THROUGHPUT) for key in bucket.statistics)
+    there = sum(key.of == "family" for bucket in store.buckets(THROUGHPUT) for key in bucket.statistics)
     wanted = int(1.02 * MAX_FAMILIES)
     _apply(store, _of_filler(there, wanted, pd.Timestamp(START).timestamp()), applied)
     return max(there, wanted)

@@ -10,6 +10,7 @@ import pandas as pd
 from leap.predictor.features import architecture
 from leap.predictor.features.batch import NAMES, NUMBERS, Floats, JobBatch, seconds
 from leap.predictor.features.history import FEATURES as HISTORY
+from leap.predictor.history.ran_shape import allocated_late, as_asked, reshaped, shape_of
 from leap.schemas.events import SUCCEEDED, JobAttempt
 from leap.schemas.hardware import Catalog
 from leap.streams.backfill.row_events import Job
@@ -19,9 +20,15 @@ KEYS: tuple[str, ...] = ("attempt_id", "job_name", "family", "model_type", "hard
 TIMES: tuple[str, ...] = ("submitted_at", "started_at", "finished_at")  # seconds since the epoch
 ARCHITECTURE: tuple[str, ...] = tuple(f"architecture_{name}" for name in architecture.NAMES)
 SERVED: tuple[str, ...] = tuple(f"served_{name}" for name in HISTORY)
+#: What was asked for, of an attempt that ran in another shape: `NUMBERS` and `NAMES` are what it ran with.
+ASKED: tuple[str, ...] = ("asked_num_trainers", "asked_accelerators_per_trainer", "asked_batch_size")
 #: `extra` and `candidates` as JSON.
 STRINGS: tuple[str, ...] = (*KEYS, *NAMES, "extra", "candidates", "artifact")
-FLOATS: tuple[str, ...] = (*TIMES, *NUMBERS, *ARCHITECTURE, *SERVED, "accelerator_hours", "predicted")
+#: `stated_accelerators` are those of the completion, by which the running statistics count it; `resized` is 1 if the
+#: shape changed while it ran.
+FLOATS: tuple[str, ...] = (
+    *TIMES, *NUMBERS, *ASKED, "stated_accelerators", "resized", *ARCHITECTURE, *SERVED, "accelerator_hours", "predicted"
+)  # fmt: skip
 MEASURED = "measured_"
 
 
@@ -54,7 +61,7 @@ def normalise(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def jobs(rows: pd.DataFrame) -> JobBatch:
-    """Columns of the submissions, equal to :func:`leap.predictor.features.batch.columns` of their events."""
+    """Columns of the jobs as they ran; as asked, those of :meth:`JobBatch.from_events` of their submissions."""
     parsed: dict[str | None, dict[str, float | str]] = {None: {}}
     for text in rows["extra"].unique():
         if isinstance(text, str):
@@ -81,7 +88,9 @@ def log_target(rows: pd.DataFrame, target: str) -> Floats:
 
 def _row(attempt: JobAttempt) -> dict[str, Any]:
     submitted, completed = attempt.submitted, attempt.completed
-    config = submitted.config
+    asked, ran = submitted.config, reshaped(submitted.config, shape_of(attempt.allocated, completed))
+    same = as_asked(asked, ran)
+    changed_unstated = not same and allocated_late(attempt.allocated, completed)
     row: dict[str, Any] = {
         "attempt_id": attempt.attempt_id,
         "job_name": submitted.job_name,
@@ -91,14 +100,20 @@ def _row(attempt: JobAttempt) -> dict[str, Any]:
         "submitted_at": seconds(submitted.submitted_at),
         "started_at": seconds(completed.started_at),
         "finished_at": seconds(completed.finished_at),
-        "extra": msgspec.json.encode(config.extra, order="sorted").decode() if config.extra else None,
+        "extra": msgspec.json.encode(ran.extra, order="sorted").decode() if ran.extra else None,
         "candidates": msgspec.json.encode(submitted.candidates).decode() if submitted.candidates else None,
         "accelerator_hours": completed.accelerator_hours,
-        "predicted": attempt.predicted,
         "artifact": attempt.artifact,
+        "stated_accelerators": completed.shape.accelerators if completed.shape else None,
+        "resized": changed_unstated or len(completed.shapes) > 1,
     }
-    row |= {name: getattr(config, name) for name in (*NUMBERS, *NAMES)}
+    if same:
+        row["predicted"] = attempt.predicted
+    else:  # the prediction was of another shape
+        row |= {name: getattr(asked, name.removeprefix("asked_")) for name in ASKED}
+    row |= {name: getattr(ran, name) for name in (*NUMBERS, *NAMES)}
     row |= {f"architecture_{name}": value for name, value in (attempt.architecture or {}).items()}
     row |= {f"served_{name}": value for name, value in attempt.served_history.items()}
-    row |= {MEASURED + target: value for target, value in completed.measurements.items()}
+    if not changed_unstated:
+        row |= {MEASURED + target: value for target, value in completed.of_shape.items()}
     return row

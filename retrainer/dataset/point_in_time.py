@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from leap.predictor.features.batch import Floats
-from leap.predictor.features.history import KINDS, SECONDS_PER_DAY, STATISTICS, Statistics
-from leap.predictor.history.snapshot import Snapshot
+from leap.predictor.features.history import KINDS, SECONDS_PER_DAY, STATISTICS, Statistics, pooled
+from leap.predictor.history.snapshot import PER_ACCELERATOR_MARK, Snapshot
 from leap.predictor.history.sorted_hashes import Hashes, locate
 from leap.retrainer.dataset import statistics_array
 from leap.retrainer.dataset.statistics_array import Records
@@ -23,7 +23,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "model_type": ("model_type",),
 }
 #: Columns that the statistics are made of, beside the target.
-REQUIRED_COLUMNS: tuple[str, ...] = ("family", "hardware_type", "model_type", "finished_at")
+REQUIRED_COLUMNS: tuple[str, ...] = ("family", "hardware_type", "model_type", "finished_at", "stated_accelerators")
+_MARK = np.uint64(PER_ACCELERATOR_MARK)
 
 
 class PointInTimeStatistics:
@@ -60,11 +61,12 @@ class PointInTimeStatistics:
 
     def _history(self, rows: pd.DataFrame, day: Ints) -> dict[str, Statistics]:
         """Statistics at the end of the (n,) day of each row."""
+        accelerators = (rows["num_trainers"] * rows["accelerators_per_trainer"]).to_numpy(float)
         history = {}
         for kind in KINDS:
-            position = self._find(_hashes(rows, kind), day)
-            history[kind] = np.full((len(rows), len(STATISTICS)), np.nan, dtype=np.float32)
-            history[kind][position >= 0] = self._statistics[position[position >= 0]]
+            hashes = _hashes(rows, kind)
+            plain, per_accelerator = (self._at(keys, day) for keys in (hashes, hashes ^ _MARK))
+            history[kind] = pooled(plain, per_accelerator, accelerators)
         return history
 
     def records(self, day: int) -> Records:
@@ -76,6 +78,13 @@ class PointInTimeStatistics:
     def snapshot(self, day: int) -> Snapshot:
         """The snapshot at the end of `day` (days since the epoch)."""
         return statistics_array.snapshot(self.records(day))
+
+    def _at(self, keys: Hashes, day: Ints) -> Statistics:
+        """(n, 5) statistics of keys at the end of a day; NaN where there are none."""
+        position = self._find(keys, day)
+        found = np.full((len(keys), len(STATISTICS)), np.nan, dtype=np.float32)
+        found[position >= 0] = self._statistics[position[position >= 0]]
+        return found
 
     def _find(self, keys: Hashes, day: Ints) -> Ints:
         """(n,) position of the record of a key at the end of a day; -1 where there is none."""
@@ -90,14 +99,17 @@ class PointInTimeStatistics:
 
 
 def observations(rows: pd.DataFrame, y: Floats) -> Records:
-    """One record an attempt with a target and key."""
+    """One record an attempt with a target and key; per accelerator where its completion states the shape."""
     usable = ~np.isnan(y)
     rows, y = rows[usable], y[usable]
     finished_at = rows["finished_at"].to_numpy(float)
+    accelerators = rows["stated_accelerators"].to_numpy(float)
+    stated = ~np.isnan(accelerators)
+    y, mark = np.where(stated, y - np.log(accelerators), y), np.where(stated, _MARK, np.uint64(0))
     family = _hashes(rows, "family")
     of_family = {"family": family, "family_hardware": family, "model_type": np.zeros_like(family)}
     return np.concatenate(
-        [statistics_array.observed(_hashes(rows, kind), of_family[kind], y, finished_at) for kind in KINDS]
+        [statistics_array.observed(_hashes(rows, kind) ^ mark, of_family[kind], y, finished_at) for kind in KINDS]
     )
 
 

@@ -123,9 +123,11 @@ def statistics(records: Records) -> NDArray[np.float32]:
 def snapshot(records: Records, max_families: int = MAX_FAMILIES, max_keys: int = MAX_KEYS) -> Snapshot:
     """What an artifact keeps: the most recent families with all their hardware types, and every model type."""
     family = records["family"]
-    families = records[records["key"] == family]
-    recent = families[np.lexsort((families["key"], -families["last_at"]))]["key"]
-    keys_of = pd.Series(family).value_counts().reindex(recent).to_numpy()
+    families, code, keys_of = np.unique(family[family != 0], return_inverse=True, return_counts=True)
+    last_at = np.full(len(families), -np.inf)
+    np.maximum.at(last_at, code, records["last_at"][family != 0])
+    order = np.lexsort((families, -last_at))
+    recent, keys_of = families[order], keys_of[order]
     room = max_keys - int(np.sum(family == 0))
     kept = recent[: min(max_families, int(np.searchsorted(np.cumsum(keys_of), room, side="right")))]
     records = records[np.isin(family, kept) | (family == 0)]

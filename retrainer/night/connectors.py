@@ -146,7 +146,7 @@ def snapshot(settings: Settings, target: str) -> Callable[[Files], StatisticsSna
 
 def _family(key: Key) -> int:
     """Hash of the family that a key belongs to; 0 for a model type."""
-    return 0 if key.kind == "model_type" else key_hash("family", key.name)
+    return 0 if key.of == "model_type" else key_hash("family", key.name)
 
 
 def announce(settings: Settings) -> Callable[[ArtifactPublished], None]:

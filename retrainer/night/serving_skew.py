@@ -6,7 +6,7 @@ import numpy as np
 from leap.predictor.features import history
 from leap.predictor.features.batch import Floats
 from leap.predictor.features.history import FEATURES, KINDS, PER_KIND
-from leap.retrainer.dataset.feature_table import SERVED
+from leap.retrainer.dataset.feature_table import ASKED, SERVED
 from leap.retrainer.dataset.training_set import TrainingSet
 
 #: Relative difference that is a skew; served values are float32.
@@ -38,9 +38,11 @@ def skew(attempts: TrainingSet) -> dict[str, Skew]:
     """Skew of each history feature over attempts; of a feature that was never served there is none.
 
     What stands for a missing mean or deviation is the artifact's affair: there only counts and flags are compared.
+    An attempt that ran in another shape than it asked for was served the history for that one, and is left out.
     """
     again = history.features(attempts.pairs.history, attempts.pairs.jobs.submitted_at, history.Imputation())
     served = attempts.table[list(SERVED)].to_numpy(dtype=np.float64)
+    as_asked = attempts.table[ASKED[0]].isna().to_numpy()
     skews = {}
     for kind in KINDS:
         count = FEATURES.index(f"{kind}_count")
@@ -48,7 +50,7 @@ def skew(attempts: TrainingSet) -> dict[str, Skew]:
         for part in PER_KIND:
             name = f"{kind}_{part}"
             column = FEATURES.index(name)
-            compared = ~np.isnan(served[:, column]) & (observations >= LEAST_OBSERVATIONS.get(part, 1))
+            compared = as_asked & ~np.isnan(served[:, column]) & (observations >= LEAST_OBSERVATIONS.get(part, 1))
             if compared.any():
                 skews[name] = _compared(served[compared, column], again[compared, column])
     return skews

@@ -9,7 +9,8 @@ import pandas as pd
 
 from leap.predictor.models.accuracy import Accuracy, accuracy
 from leap.predictor.routing.provenance import FAMILY_HISTORY
-from leap.retrainer.replay.replay import Line, State, read_lines
+from leap.retrainer.replay.lines import Line
+from leap.retrainer.replay.replay import State, read_lines
 
 DIFFERENCES = 20
 

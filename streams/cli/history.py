@@ -37,7 +37,7 @@ def _families(context: typer.Context, incomplete: str) -> list[str]:
             ]
     except Exception:  # a shell that waits for a line to be completed shows no errors
         return []
-    return sorted(key.name for key in keys if key.kind == "family" and key.name.startswith(incomplete))
+    return sorted({key.name for key in keys if key.of == "family" and key.name.startswith(incomplete)})
 
 
 Family = Annotated[str, typer.Argument(help="A family, or the name of any of its jobs.", autocompletion=_families)]
@@ -47,32 +47,32 @@ Family = Annotated[str, typer.Argument(help="A family, or the name of any of its
 def show(family: Family, target: Target = THROUGHPUT, as_json: Json = False) -> None:
     """Show what is known of a family, over all hardware and on each type; a job's name does as well.
 
+    Attempts whose completion states a shape stand apart, for each accelerator of theirs.
+
     Example:
       leap history show resnet50-train
     """
-    from leap.streams.history.updates import Key
-
     with _open() as (_, store):
         for name in (family, derived_family(family)):  # a stated family is taken as it is
             statistics = {
-                key: value for key, value in store.bucket(target, name).statistics.items() if key.name == name
+                key: value
+                for key, value in store.bucket(target, name).statistics.items()
+                if key.name == name and key.of != "model_type"
             }
-            if Key("family", name) in statistics:
+            if statistics:
                 break
         else:
             near = ", ".join(_nearest(store, target, name)) or "none; the history has no families yet"
             raise fail(f"no history of family {name!r} for {target}. Nearest names: {near}")
-    overall = _row(statistics[Key("family", name)])
-    hardware = {
-        key.hardware_type: _row(value) for key, value in sorted(statistics.items()) if key.kind == "family_hardware"
-    }
+    rows = {(key.per_accelerator, key.hardware_type): _row(value) for key, value in statistics.items()}
     if as_json:
-        print(json.dumps({"family": name, "target": target} | overall | {"hardware": hardware}))
+        told = _by_hardware(rows, False) | {"per_accelerator": _by_hardware(rows, True)}
+        print(json.dumps({"family": name, "target": target} | told))
         return
     print(f"{printable(name)}: {target}")
     print(f"{'':24} {'attempts':>8} {'typical':>12} {'spread':>8} {'last':>12}  finished")
-    for name, row in {"all hardware": overall, **hardware}.items():
-        label = printable(name)
+    for (per_accelerator, hardware_type), row in sorted(rows.items()):
+        label = (printable(hardware_type) or "all hardware") + ", each" * per_accelerator
         spread = "" if row["deviation"] is None else f"x{math.exp(row['deviation']):.2f}"
         print(f"{label:24} {row['n']:8} {row['typical']:12.5g} {spread:>8} {row['latest']:12.5g}  {row['last_at']}")
 
@@ -187,6 +187,12 @@ def _open() -> Iterator[tuple["Settings", "HistoryStore"]]:
         yield settings, HistoryStore(client, settings.redis_prefix)
 
 
+def _by_hardware(rows: dict[tuple[bool, str], dict[str, Any]], per_accelerator: bool) -> dict[str, Any]:
+    overall = rows.get((per_accelerator, ""), {})
+    hardware = {name: row for (per, name), row in rows.items() if per == per_accelerator and name}
+    return overall | {"hardware": hardware}
+
+
 def _row(statistics: "Statistics") -> dict[str, Any]:
     """Mean, deviation and last are of the natural logarithm, as kept; typical and latest are measurements."""
     return {
@@ -206,7 +212,7 @@ def _nearest(store: "HistoryStore", target: str, name: str) -> list[str]:
     scored = []
     for bucket in store.buckets(target):
         for key in bucket.statistics:
-            if key.kind == "family":
+            if key.of == "family":
                 threes = _threes(key.name)
                 scored.append((len(wanted & threes) / len(wanted | threes), key.name))
     return [name for score, name in sorted(scored, reverse=True)[:NEAREST] if score > 0]

@@ -15,7 +15,7 @@ from leap.schemas.hardware import load_catalog
 from leap.schemas.topics import ATTEMPTS, COMPLETED
 from leap.streams.history.store import Bucket, HistoryStore
 from leap.streams.history.updates import Key, bucket_of
-from leap.streams.history.worker import WORKER, keys, read
+from leap.streams.history.worker import WORKER, keys, learned_value, read
 from leap.streams.kafka.clients import consumer_config, when_led
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.kafka.topic_admin import TIMEOUT_S, topic_ids
@@ -99,7 +99,7 @@ def compare(buckets: Iterable[Bucket], rows: Iterable[Row], whole: bool = True) 
 
 def attempts(settings: Settings, target: str) -> Iterator[Row]:
     """Rows from the topic of joined attempts; the first of duplicates."""
-    seen: set[str] = set()
+    new = _New()
     catalog = load_catalog(settings.catalog)
     for message in read_range(settings, settings.topic(ATTEMPTS)):
         try:
@@ -107,11 +107,10 @@ def attempts(settings: Settings, target: str) -> Iterator[Row]:
         except Rejected:
             continue
         measured = completed.measured(target)
-        if measured is None or completed.attempt_id in seen:
+        if measured is None:
             continue
-        seen.add(completed.attempt_id)
-        for key in keys(completed, catalog):
-            yield key, math.log(measured), completed.finished_at.timestamp()
+        for key in new.keys(completed.attempt_id, keys(completed, catalog)):
+            yield key, learned_value(completed, measured), completed.finished_at.timestamp()
 
 
 def _committed(settings: Settings) -> dict[str, int] | None:
@@ -137,19 +136,32 @@ def _completions(
     settings: Settings, target: str, buckets: Sequence[Bucket], committed: Mapping[str, int]
 ) -> Iterator[Row]:
     """Rows of completions that are committed, or below a bucket's fence; the first of duplicates."""
-    seen: set[str] = set()
+    new = _New()
     catalog = load_catalog(settings.catalog)
     for message in read_range(settings, settings.topic(COMPLETED)):
         for observation in read([message], catalog, [target])[0]:
-            known = [
+            known = tuple(
                 key
                 for key in observation.keys
                 if observation.offset < committed.get(observation.source, 0)
                 or observation.offset <= buckets[bucket_of(key.name)].fences.get(observation.source, -1)
-            ]
-            if known and observation.attempt_id not in seen:
-                seen.add(observation.attempt_id)
-                yield from ((key, observation.value, observation.event_time) for key in known)
+            )
+            for key in new.keys(observation.attempt_id, known):
+                yield key, observation.value, observation.event_time
+
+
+class _New:
+    """Tells which keys have not counted an attempt yet: a corrected completion may have others, as in the store."""
+
+    def __init__(self) -> None:
+        self._counted: dict[str, tuple[Key, ...]] = {}
+
+    def keys(self, attempt_id: str, of: tuple[Key, ...]) -> tuple[Key, ...]:
+        counted = self._counted.get(attempt_id, ())
+        new = tuple(key for key in of if key not in counted) if counted else of
+        if new:
+            self._counted[attempt_id] = counted + new
+        return new
 
 
 def _ahead(stored: Statistics, expected: Statistics | None) -> bool:

@@ -8,6 +8,7 @@ from zlib import crc32
 
 import msgspec
 
+from leap.predictor.history.snapshot import PER_ACCELERATOR
 from leap.predictor.history.welford import check
 from leap.streams.redis_store.offset_fence import OffsetRange, encode_ranges, packed
 
@@ -19,11 +20,21 @@ _encode_json = msgspec.json.Encoder().encode
 
 
 class Key(NamedTuple):
-    """Key of a statistic: a family, a family on one hardware type, or a model type."""
+    """Key of a statistic: a family, a family on one hardware type, or a model type; each also per accelerator."""
 
     kind: str
     name: str
     hardware_type: str = ""
+
+    @property
+    def of(self) -> str:
+        """Its kind, whether per accelerator or not."""
+        return self.kind.removesuffix(PER_ACCELERATOR)
+
+    @property
+    def per_accelerator(self) -> bool:
+        """Whether its values are."""
+        return self.kind.endswith(PER_ACCELERATOR)
 
 
 class Observation(NamedTuple):
@@ -38,7 +49,7 @@ class Observation(NamedTuple):
     target
         Prediction target.
     value
-        Natural logarithm of the measurement.
+        Natural logarithm of the measurement, per accelerator where the keys are.
     event_time
         Seconds since 1970.
     keys

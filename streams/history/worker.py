@@ -6,7 +6,9 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from threading import Thread
 
+from leap.predictor.features.history import KINDS
 from leap.predictor.features.job_family import family_of
+from leap.predictor.history.snapshot import PER_ACCELERATOR
 from leap.schemas.codec import Rejected, decode
 from leap.schemas.events import THROUGHPUT, JobCompleted
 from leap.schemas.hardware import Catalog, load_catalog
@@ -24,6 +26,7 @@ from leap.streams.runtime.settings import Settings
 
 WORKER = "history"
 TARGETS = (THROUGHPUT,)
+PER_ACCELERATOR_KINDS = tuple(kind + PER_ACCELERATOR for kind in KINDS)
 # The next batch is taken and decoded while Redis applies the previous one. 5,000 completions give each of the 64
 # buckets about 200 updates, which amortises the cost of a script call.
 BATCH_SIZE = 5000
@@ -58,27 +61,33 @@ def observe(
     for target in targets:
         measured = completed.measured(target)
         if measured is not None:
-            value, event_time = math.log(measured), completed.finished_at.timestamp()
             observations.append(
                 Observation(
                     source(message),
                     message.offset,
                     completed.attempt_id,
                     target,
-                    value,
-                    event_time,
+                    learned_value(completed, measured),
+                    completed.finished_at.timestamp(),
                     keys(completed, catalog),
                 )
             )
     return observations
 
 
+def learned_value(completed: JobCompleted, measured: float) -> float:
+    """ln of a measurement, per accelerator where the completion states how many."""
+    if not completed.shapes:
+        return math.log(measured)
+    return math.log(measured) - math.log(completed.shapes[-1].accelerators)
+
+
 def keys(completed: JobCompleted, catalog: Catalog) -> tuple[Key, ...]:
     """Keys of the statistics that a completion updates; the message key is not used."""
-    name = family_of(completed)
-    hardware_type = catalog.canonical(completed.hardware_type)
-    family_keys = Key("family", name), Key("family_hardware", name, hardware_type)
-    return family_keys if completed.model_type is None else (*family_keys, Key("model_type", completed.model_type))
+    family, family_hardware, model_type = PER_ACCELERATOR_KINDS if completed.shapes else KINDS
+    name, hardware_type = family_of(completed), catalog.canonical(completed.hardware_type)
+    family_keys = Key(family, name), Key(family_hardware, name, hardware_type)
+    return family_keys if completed.model_type is None else (*family_keys, Key(model_type, completed.model_type))
 
 
 class HistoryWorker:

@@ -23,6 +23,7 @@ from leap.schemas.codec import decode
 from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
 from leap.streams.kafka.clients import is_fatal, producer_config
 from leap.streams.kafka.partition_key import address
+from leap.streams.launcher.allocated_shapes import AllocatedShapes
 from leap.streams.launcher.preference_follower import DEADLINE_EXCEEDED, PreferenceFollower
 from leap.streams.runtime.settings import Settings
 from leap.streams.runtime.tracing import current
@@ -95,6 +96,7 @@ class Launcher:
         self._producer = Producer(self._config)
         self._follower = PreferenceFollower(settings) if follow_preferences else None
         self._lock = threading.RLock()  # a signal handler may launch too
+        self._shapes = AllocatedShapes()
         self._queued = self._delivered = self._failed = self._dropped = 0
         self._log_at = 0.0
         self._closed = False
@@ -124,7 +126,10 @@ class Launcher:
         return self._send(JobAllocated, event)
 
     def completed(self, event: JobCompleted | Fields) -> bool:
-        """An attempt ended; whether it was queued. Key: its family."""
+        """An attempt ended; whether it was queued. Key: its family.
+
+        One that states no `shapes` gets those that `allocated` told of here, as long as the hardware type is the same.
+        """
         return self._send(JobCompleted, event)
 
     def ready(self, timeout: float) -> bool:
@@ -217,6 +222,11 @@ class Launcher:
         try:
             value = msgspec.json.encode(event)
             checked = decode(value, event_type)  # a struct made in Python is not validated before
+            with self._lock:
+                if isinstance(checked, JobAllocated):
+                    self._shapes.add(checked)
+                elif isinstance(checked, JobCompleted) and (stated := self._shapes.stated(checked)) is not checked:
+                    value = msgspec.json.encode(stated)
             if self._follower is not None and event_type is JobSubmitted:
                 self._follower.expect(checked.attempt_id)
             topic, key = address(checked)

@@ -23,6 +23,9 @@ class Attempt:
     predicted: dict[str, Bounds] = field(default_factory=dict)
     allocated_at: float = -math.inf
     allocated: str = ""
+    asked: int | None = None  # accelerators, as are these
+    granted: int | None = None
+    stated: int | None = None
     started_at: float = math.inf
     finished_at: float = -math.inf
     ran_on: str = ""
@@ -58,9 +61,12 @@ class Attempt:
 
     @property
     def bounds(self) -> Bounds:
-        """Prediction and interval for the hardware that it ran on, if the list was in time."""
+        """Prediction and interval for the hardware that it ran on, if the list was in time and for as many of it."""
         unknown = (math.nan, math.nan, math.nan)
-        return self.predicted.get(self.ran_on, unknown) if self.in_time else unknown
+        granted = self.granted if self.allocated == self.ran_on else None
+        ran = self.stated or granted or self.asked
+        as_asked = self.asked is None or ran == self.asked
+        return self.predicted.get(self.ran_on, unknown) if self.in_time and as_asked else unknown
 
 
 def time_of(event: Part) -> float:
@@ -80,7 +86,7 @@ def merge(attempt: Attempt, event: Part, event_time: float) -> None:
         case PreferenceList() if event_time < attempt.decided_at:
             attempt.decided_at = event_time
             attempt.outcome = "" if event.ranked else (event.no_opinion or "").partition(":")[0]
-            attempt.model_type = event.model_type
+            attempt.model_type, attempt.asked = event.model_type, event.accelerators
             attempt.first = event.ranked[0].hardware_type if event.ranked else ""
             attempt.served = served(event, event_time)
             attempt.predicted = {
@@ -97,9 +103,11 @@ def merge(attempt: Attempt, event: Part, event_time: float) -> None:
             }
         case JobAllocated() if event_time > attempt.allocated_at:
             attempt.allocated_at, attempt.allocated = event_time, event.hardware_type
+            attempt.granted = event.accelerators
         case JobCompleted() if event_time > attempt.finished_at:
             measured = event.measured()
             attempt.started_at, attempt.finished_at = event.started_at.timestamp(), event_time
             attempt.ran_on = event.hardware_type
+            attempt.stated = event.shape.accelerators if event.shape else None
             attempt.measured = math.nan if measured is None else measured
             attempt.hours = event.accelerator_hours or 0.0

@@ -20,7 +20,8 @@ from leap.predictor.artifacts.local_store import LocalStore
 from leap.predictor.models.accuracy import Accuracy
 from leap.retrainer.cli.replay import as_text
 from leap.retrainer.cli.replay import replay as replay_command
-from leap.retrainer.replay.replay import LINES, Line, OtherReplay, State, read_lines, read_state, replay, routers
+from leap.retrainer.replay.lines import Line
+from leap.retrainer.replay.replay import LINES, OtherReplay, State, read_lines, read_state, replay, routers
 from leap.retrainer.replay.summary import Summary, read_frame, summarise
 from leap.schemas.codec import decode, encode
 from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted, JobSubmitted, PreferenceList

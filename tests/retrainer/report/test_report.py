@@ -19,7 +19,8 @@ import resvg_py
 from leap.predictor.artifacts import artifact as artifacts
 from leap.predictor.features.batch import HardwareTable
 from leap.retrainer.dataset.partitions import Partitions
-from leap.retrainer.replay.replay import LINES, STATE, Line, State
+from leap.retrainer.replay.lines import Line
+from leap.retrainer.replay.replay import LINES, STATE, State
 from leap.retrainer.report import png
 from leap.retrainer.report import svg_charts as svg
 from leap.retrainer.report.figures import calibration, figures, first_ranks, long_tail, measured

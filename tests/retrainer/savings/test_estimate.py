@@ -12,7 +12,7 @@ from leap.predictor.artifacts.local_store import LocalStore
 from leap.predictor.features.batch import Floats
 from leap.predictor.routing.router import Router
 from leap.retrainer.dataset.partitions import Partitions
-from leap.retrainer.replay.replay import predictions
+from leap.retrainer.replay.lines import predictions
 from leap.retrainer.savings.estimate import habits, saving
 from leap.retrainer.savings.inputs import saving_since
 from tests.artifacts import SPEED, night_over, past

@@ -16,13 +16,15 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from leap.predictor.features.job_family import family
 from leap.schemas.codec import encode
-from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList
+from leap.schemas.events import JobAllocated, JobCompleted, JobSubmitted, PreferenceList, Shape
 from leap.schemas.launch import LaunchConfig
 from leap.schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED
 from leap.streams.kafka.clients import CheckedProducer
 from leap.streams.kafka.message import Message
 from leap.streams.kafka.range_reader import read_range
+from leap.streams.launcher import allocated_shapes
 from leap.streams.launcher import launcher as module
+from leap.streams.launcher.allocated_shapes import AllocatedShapes
 from leap.streams.launcher.launcher import Counts, Launcher
 from leap.streams.launcher.preference_follower import DEADLINE_EXCEEDED
 from leap.streams.runtime.settings import Settings
@@ -50,6 +52,7 @@ COMPLETION = JobCompleted(
     status="succeeded",
     measurements={"throughput": 812.5},
 )
+RAN = msgspec.structs.replace(COMPLETION, shapes=(Shape(hosts=2, accelerators=16),))
 
 
 @pytest.fixture
@@ -74,11 +77,48 @@ def test_events_arrive_whole_under_their_keys(topics: Settings) -> None:
     for topic, event, key in (
         (SUBMITTED, submission(), b"a-1"),
         (ALLOCATED, ALLOCATION, b"a-1"),
-        (COMPLETED, COMPLETION, family("bert-20240301").encode()),
+        (COMPLETED, RAN, family("bert-20240301").encode()),
     ):
         (message,) = messages(topics, topic)
         assert (message.key, message.value) == (key, encode(event))
         assert message.timestamp_ms >= before.timestamp() * 1000  # or retention would delete a backfill
+
+
+def allocation(hosts: int, minutes: int = -1, hardware_type: str = "H200-NVL") -> JobAllocated:
+    at = START + timedelta(minutes=minutes)
+    return msgspec.structs.replace(
+        ALLOCATION, hosts=hosts, accelerators=8 * hosts, allocated_at=at, hardware_type=hardware_type
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "hosts"),
+    [
+        ([], []),
+        ([allocation(2)], [2]),
+        ([allocation(4, -1), allocation(2, -9)], [4]),  # corrected before the start
+        ([allocation(2), allocation(4, 30), allocation(4, 40)], [2, 4]),  # changed while it ran
+        ([allocation(2, 30)], [2]),  # told late
+        ([allocation(2, hardware_type="H200 NVL")], []),  # perhaps not the same
+    ],
+)
+def test_completion_states_the_shapes_that_were_allocated(told: list[JobAllocated], hosts: list[int]) -> None:
+    shapes = AllocatedShapes()
+    for event in told:
+        shapes.add(event)
+    stated = shapes.stated(COMPLETION)
+    assert [shape.hosts for shape in stated.shapes] == hosts
+    shapes.add(allocation(7, 50))
+    assert shapes.stated(COMPLETION) == stated, "sent again"
+    assert shapes.stated(RAN) is RAN, "states its own"
+
+
+def test_allocations_are_remembered_of_so_many_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocated_shapes, "MAX_ATTEMPTS", 1)
+    shapes = AllocatedShapes()
+    for name in ("a-1", "a-2"):
+        shapes.add(msgspec.structs.replace(ALLOCATION, attempt_id=name))
+    assert shapes.stated(COMPLETION) is COMPLETION
 
 
 def test_fields_are_as_good_as_a_struct(topics: Settings) -> None:

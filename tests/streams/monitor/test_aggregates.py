@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobAllocated, JobCompleted, PreferenceList, RankedCandidate
+from leap.schemas.events import (
+    SUCCEEDED,
+    THROUGHPUT,
+    JobAllocated,
+    JobCompleted,
+    PreferenceList,
+    RankedCandidate,
+    Shape,
+)
 from leap.streams.monitor import aggregates, skew
 from leap.streams.monitor.aggregates import Monitor
 from leap.streams.monitor.attempt import Part
@@ -203,6 +211,17 @@ def test_skew_counts_lists_with_a_stale_history(last: float | None, skew: float)
         assert (figures.compared, figures.skew) == (1, skew)
 
 
+@pytest.mark.parametrize(("ran", "last", "scored"), [(16, 100.0, 1), (8, 200.0, 0)])
+def test_accelerators_that_ran_tell_what_is_compared(ran: int, last: float, scored: int) -> None:
+    """A list for 16 accelerators, whose family was served what it had reached on as many as ran."""
+    shapes = (Shape(hosts=1, accelerators=ran),)
+    before = msgspec.structs.replace(completed("b", "fast", 100.0, time=NOW - 40 * HOUR), shapes=shapes)
+    asked = msgspec.structs.replace(launched("asked", math.log(last)), accelerators=16)
+    after = msgspec.structs.replace(completed("asked", "fast", 90.0, time=NOW + HOUR), shapes=shapes)
+    figures = monitor_of([before, asked, after]).figures()
+    assert (figures.compared, figures.skew, figures.scored) == (1, 0.0, scored)
+
+
 def test_skew_ignores_families_without_settled_attempts() -> None:
     figures = monitor_of([completed("c", "fast", 110.0, time=NOW - 14 * HOUR), launched("asked", None)]).figures()
     assert (figures.compared, figures.skew) == (0, None)
@@ -212,15 +231,15 @@ def test_skew_sorts_each_family_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists times attempts of a sweep's one family held up the messages for longer than a session."""
     asked: list[str] = []
 
-    class Attempts(dict[str, tuple[float, float]]):
+    class Attempts(dict[str, tuple[float, float, float]]):
         def values(self) -> Any:
             asked.append("values")
             return super().values()
 
     monitor = monitor_of([completed("a", "fast", 100.0, time=NOW - 40 * HOUR)])
     monkeypatch.setattr(monitor._finished, "_families", {"j": Attempts(monitor._finished._families["j"])})
-    served = [("j", NOW.timestamp(), math.log(100.0 + number % 2)) for number in range(50)]
-    assert monitor._finished.skew([*served, ("other", NOW.timestamp(), 0.0)]) == (50, 25)
+    served = [("j", NOW.timestamp(), math.log(100.0 + number % 2), math.nan) for number in range(50)]
+    assert monitor._finished.skew([*served, ("other", NOW.timestamp(), 0.0, math.nan)]) == (50, 25)
     assert asked == ["values"]
 
 
