@@ -5,7 +5,9 @@ NaN in every one of them; a value that does not apply to a model (heads of one w
 leave out, is NaN.
 """
 
+import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -23,7 +25,7 @@ _COUNTED = (*CLASSES, OTHER)
 _CODES = {name: code for code, name in enumerate(_COUNTED)}
 _WITH_PARAMETERS = ("matmul", "conv", "embedding", "attention", "recurrent", OTHER)
 _WITH_FLOPS = ("matmul", "conv", "embedding", "attention", "recurrent", "elementwise")
-_BITS = {"fp64": 64.0, "fp32": 32.0, "tf32": 32.0, "fp16": 16.0, "bf16": 16.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.0}
+_NAMED_BITS = {"amp": 16.0, "mixed": 16.0, "half": 16.0, "single": 32.0, "double": 64.0}
 
 _NO_DEFINITION = "without a definition"
 _NO_PARAMETERS, _NO_FLOPS = "where the model has no parameters", "where it states no FLOP"
@@ -76,6 +78,20 @@ NAMES: tuple[str, ...] = tuple(TABLE)
 TOTALS: tuple[str, ...] = ("operators", "parameters", "flops", "bytes", "embedding_rows", "activations")
 
 
+@lru_cache(maxsize=1 << 10)
+def bits_of(precision: str | None) -> float:
+    """Bits of a number format; NaN for none that is known.
+
+    Examples
+    --------
+    >>> bits_of("bf16"), bits_of("fp8_mx"), bits_of("NVFP4"), bits_of("amp"), bits_of("O2")
+    (16.0, 8.0, 4.0, 16.0, nan)
+    """
+    name = (precision or "").lower()
+    found = re.search(r"(?:f|fp|bf|tf|float|bfloat|int|uint)(4|8|16|32|64)(?!\d)", name)
+    return float(found.group(1)) if found else _NAMED_BITS.get(name, np.nan)
+
+
 def summary(model: ModelDefinition) -> dict[str, float]:
     """The values of one definition; those that do not apply, or that its totals leave out, are left out.
 
@@ -94,8 +110,9 @@ def summary(model: ModelDefinition) -> dict[str, float]:
     for name, part, whole in _RATIOS:
         if part in values and values.get(whole, 0) > 0:
             values[name] = values[part] / values[whole]
-    if model.precision is not None and model.precision.lower() in _BITS:
-        values["precision_bits"] = _BITS[model.precision.lower()]
+    bits = bits_of(model.precision)
+    if not np.isnan(bits):
+        values["precision_bits"] = bits
     return {name: float(values[name]) for name in NAMES if name in values}
 
 

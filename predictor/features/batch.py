@@ -105,6 +105,17 @@ class JobBatch:
         """(n,) accelerators over all trainers."""
         return self.number("num_trainers") * self.number("accelerators_per_trainer")
 
+    @property
+    def precision_bits(self) -> Floats:
+        """(n,) bits of the precision that is stated; NaN for none that is known."""
+        names = self.names[:, NAMES.index("precision")]
+        return np.array([architecture.bits_of(name) for name in names.tolist()], dtype=float)
+
+    @property
+    def free(self) -> Names:
+        """(n,) `extra` as a column."""
+        return strings(self.extra)
+
     def take(self, rows: Indices) -> "JobBatch":
         """The jobs at `rows`, in that order."""
         return JobBatch(

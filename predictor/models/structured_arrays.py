@@ -6,6 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from leap.predictor.models.arrays import Arrays, ArraySpec
+from leap.predictor.models.physics.calibration import GROUPS
+from leap.predictor.models.physics.utilisation_arrays import SPECS as UTILISATION
+from leap.predictor.models.physics.utilisation_arrays import problem_of_utilisation
 from leap.predictor.models.structured.exact_history import LEVELS, STATISTICS
 from leap.predictor.models.structured.family_effects import KEYS, VALUES, FamilyVarianceComponents
 from leap.predictor.models.structured.gating import EXPERTS
@@ -15,6 +18,8 @@ from leap.predictor.models.structured.inputs import COLUMNS
 MAX_LANDMARKS = 4096
 #: Lengths and variances below which numbers overflow.
 LEAST_LENGTH, LEAST_VARIANCE = 1e-3, 1e-12
+#: Of what deviations are multiplied with.
+LEAST_FACTOR = 1e-4
 
 _NUMBERS = f"extras+{len(COLUMNS)}"
 _VARIANCE = ArraySpec("f8", (), low=LEAST_VARIANCE)
@@ -90,6 +95,18 @@ _NOW = {
 }
 
 
+#: Artifacts of before have none of it.
+_UTILISATION = _arrays(
+    "prior",
+    {f"utilisation.{name}": spec for name, spec in UTILISATION.items()}
+    | {
+        "ran": ArraySpec("?", ("models+1", "hardware+1")),
+        "calibration": ArraySpec("f8", (GROUPS,), low=LEAST_FACTOR, high=1 / LEAST_FACTOR),
+    },
+    optional=True,
+)
+
+
 def _by_kind(part: str, kinds: int, values: str, width: int) -> dict[str, ArraySpec]:
     """Hashes and values of each kind of key, as they were stored before one table had all kinds."""
     specs = {}
@@ -125,6 +142,7 @@ SPECS: dict[str, ArraySpec] = {
     **_arrays("gate", _GATE),
     **_NOW,
     **_BEFORE,
+    **_UTILISATION,
 }
 
 
@@ -139,6 +157,11 @@ def check(stored: Arrays) -> None:
     forms = [form.keys() & stored.keys() for form in (_NOW, _BEFORE)]
     if forms not in ([_NOW.keys(), set()], [set(), _BEFORE.keys()]):
         raise ValueError("neither the arrays of this version nor those of an earlier one; the artifact is damaged")
+    if found := _UTILISATION.keys() & stored.keys():
+        _expect("prior/ran", found == _UTILISATION.keys(), "with all arrays of utilisation")
+        whole = "prior/utilisation."
+        problem = problem_of_utilisation({name.removeprefix(whole): array for name, array in stored.items()})
+        _expect(f"{whole}{problem}", not problem, "what fits")
     numbers, shared = len(stored["prior/kernel.centre"]), len(stored["prior/weights"])
     types = len(stored["prior/encoding.hardware"]) + 1
     for name in ("prior/kernel.column", "prior/shared.column"):

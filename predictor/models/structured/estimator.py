@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 from leap.predictor.features.batch import Floats, HardwareTable, Indices, Rows, take
+from leap.predictor.models.physics.estimator import UtilisationForm
 from leap.predictor.models.structured.exact_history import ExactHistory
 from leap.predictor.models.structured.family_effects import FamilyVarianceComponents
 from leap.predictor.models.structured.family_effects_estimator import fit_variance_components, posterior
@@ -52,6 +53,8 @@ class StructuredRecipe(BaseEstimator):
 
     model_: Structured
     variances_: Floats
+    form_: UtilisationForm
+    calibration_: Floats
     family_variances_: FamilyVarianceComponents
     rehearsal_: OutOfSamplePredictions
     gate_: Gate
@@ -84,12 +87,13 @@ class StructuredRecipe(BaseEstimator):
         going_on = self.warm_start and hasattr(self, "model_")
         if going_on:
             self._rehearse(self.model_, rows, y, day > self.latest_)
-        variances = self.variances_ if going_on else None
+        learned = (self.variances_, self.form_, self.calibration_) if going_on else (None, None, None)
         due = not going_on or day.max() - self.learned_ >= self.learn_every
-        prior = self._prior(variances, (20 if going_on else 40) if due else 0).fit(rows, y)
+        prior = self._prior((20 if going_on else 40) if due else 0, *learned).fit(rows, y)
         if due:
             self.learned_ = float(day.max())
-        self.variances_, self.latest_ = prior.variances_, float(day.max())
+        self.variances_, self.form_, self.calibration_ = prior.variances_, prior.form_, prior.calibration_
+        self.latest_ = float(day.max())
         if due:
             others = prior.out_of_fold(rows, y, fold_of(rows, self.folds)).mean
             self.family_variances_ = fit_variance_components(
@@ -115,10 +119,20 @@ class StructuredRecipe(BaseEstimator):
 
     def conditioned(self, rows: Rows, y: Floats) -> Structured:
         """The serving form over other rows, with variances and gate as they were learned."""
-        return self._model(self._prior(self.variances_, 0).fit(rows, y), rows, y)
+        return self._model(self._prior(0, self.variances_, self.form_, self.calibration_).fit(rows, y), rows, y)
 
-    def _prior(self, variances: Floats | None, steps: int) -> StructuredPrior:
-        return StructuredPrior(self.hardware, self.extras, self.landmarks, variances=variances, steps=steps)
+    def _prior(
+        self, steps: int, variances: Floats | None, form: UtilisationForm | None, calibration: Floats | None
+    ) -> StructuredPrior:
+        return StructuredPrior(
+            self.hardware,
+            self.extras,
+            self.landmarks,
+            variances=variances,
+            form=form,
+            calibration=calibration,
+            steps=steps,
+        )
 
     def _model(self, prior: StructuredPrior, rows: Rows, y: Floats) -> Structured:
         process = posterior(rows, y - prior.predict(rows), self.family_variances_)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import lsq_linear, minimize
 
 from leap.predictor.features.batch import Floats, Indices
 from leap.predictor.models.structured.exact_history import HistoryEstimate
@@ -35,6 +35,9 @@ PRIOR_GATE = Gate(
     error=np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
 )
 LEAST = 100
+#: Least and greatest coefficient of each of `error_features`: with a greater deviation, spread or disagreement the
+#: error is never smaller, nor greater by more than in proportion.
+SLOPES = ((-10.0, 10.0), (-10.0, 10.0), (0.0, 1.0), (0.0, 1.0), (0.0, 1.0), (0.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -67,17 +70,22 @@ def fit_gate(rehearsal: OutOfSamplePredictions, start: Gate = PRIOR_GATE) -> Gat
     if len(choice) < LEAST:
         return start
     gate = _trust(rehearsal.take(choice), start)
+    return replace(gate, error=_error(rehearsal.take(choice), gate))
+
+
+def _error(rehearsal: OutOfSamplePredictions, gate: Gate) -> Floats:
+    """Coefficients of ln deviation: slopes within `SLOPES`, for no evidence makes an attempt surer than it is worth."""
     prior, history, y = rehearsal.prior, rehearsal.history, rehearsal.y
     seen = gating_features(prior, history)
     weight = gating_weights(seen, gate.intercept, gate.slope)
     mean = (weight * seen.mean).sum(axis=1)
     doubts = error_features(prior, history, seen, weight, mean)
     off = np.abs(y - mean)
-    gram = doubts.T @ doubts + 1e-3 * len(y) * np.eye(doubts.shape[1])
-    error = np.linalg.solve(gram, doubts.T @ np.log(off + FLOOR))
-    ratio = np.quantile(off / np.exp(doubts @ error), 0.8) / NORMAL_80
-    error[0] += np.log(ratio)
-    return replace(gate, error=error)
+    penalty = np.sqrt(1e-3 * len(y)) * np.eye(doubts.shape[1])
+    system, wanted = np.vstack((doubts, penalty)), np.append(np.log(off + FLOOR), np.zeros(len(penalty)))
+    error = np.asarray(lsq_linear(system, wanted, bounds=tuple(np.array(SLOPES).T)).x)
+    error[0] += np.log(np.quantile(off / np.exp(doubts @ error), 0.8) / NORMAL_80)
+    return error
 
 
 def _trust(rehearsal: OutOfSamplePredictions, start: Gate) -> Gate:

@@ -9,15 +9,17 @@ Conditionals of the landmarks as in Snelson and Ghahramani, "Sparse Gaussian pro
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.predictor.features.batch import Floats, Indices, Rows
+from leap.predictor.features.batch import Floats, Indices, Names, Rows
 from leap.predictor.models.arrays import Arrays
+from leap.predictor.models.physics.calibration import GROUPS, MODEL, SCALE, never_ran
+from leap.predictor.models.physics.utilisation import Utilisation
 from leap.predictor.models.structured.inputs import BATCH, UNSEEN, InputEncoder, Inputs, Queries, side_by_side
 from leap.predictor.models.structured.kernel import AT_ONCE, Kernel, SharedFeatureMap
 
@@ -84,6 +86,12 @@ class Prior:
         (m + 1, 2) least and greatest ln batch per accelerator of each model type, then of all: `UNSEEN` is the last.
     blocks
         One per model type of the encoding.
+    utilisation
+        What all of them share, which is added to the mean.
+    ran
+        (m + 1, h + 1) whether each model type ran on each hardware type; the last are any that is not known.
+    calibration
+        (GROUPS,) what deviations are multiplied with, by what of an attempt never ran.
     """
 
     encoding: InputEncoder
@@ -95,10 +103,32 @@ class Prior:
     noise: float
     batch_range: Floats
     blocks: tuple[BlockPosterior, ...]
+    utilisation: Utilisation | None = None
+    ran: NDArray[np.bool_] | None = None
+    calibration: Floats = field(default_factory=lambda: np.ones(GROUPS))
 
     def predict(self, rows: Rows) -> PriorEstimate:
         """Estimates of rows: the columns that `InputEncoder.points` reads, one entry per row."""
-        return self.estimate(self.encoding.queries(rows, np.arange(len(rows["day"])), rows["hardware_type"]))
+        return self.predict_candidates(rows, np.arange(len(rows["day"])), rows["hardware_type"])
+
+    def predict_candidates(self, configurations: Rows, configuration: Indices, hardware_type: Names) -> PriorEstimate:
+        """Estimates of (n,) hardware types, each for one of (c,) configurations."""
+        queries = self.encoding.queries(configurations, configuration, hardware_type)
+        estimate = self.estimate(queries)
+        if self.utilisation is None or self.ran is None:
+            return estimate
+        model, alike = queries.model[configuration], np.ones(len(queries.model), dtype=bool)
+        if UNSEEN in queries.model:
+            alike = self.utilisation.akin(configurations)
+        group = never_ran(self.ran, model, queries.hardware, alike[configuration])
+        if len(queries.model) == len(queries) and (group == SCALE).all():
+            shared, more = self.utilisation.log_throughput_of(configurations, queries.hardware), np.zeros(len(queries))
+        else:
+            shared, more = self.utilisation.estimate(configurations, configuration, queries.hardware, group != SCALE)
+        # Of a model type that never ran nothing is known but what is shared.
+        own = np.where(group >= MODEL, self.noise + self.utilisation.level.sum(), np.square(estimate.deviation))
+        deviation = np.sqrt(own + more) * self.calibration[group]
+        return PriorEstimate(estimate.mean + shared, deviation)
 
     def estimate(self, queries: Queries) -> PriorEstimate:
         """Estimates of (n,) rows."""
@@ -194,9 +224,12 @@ class Prior:
         stored: dict[str, NDArray[Any]] = {}
         for part in ("encoding", "kernel", "shared"):
             value = getattr(self, part)
-            stored |= {f"{part}.{field.name}": getattr(value, field.name) for field in fields(value)}
+            stored |= {f"{part}.{one.name}": getattr(value, one.name) for one in fields(value)}
         for name in ("mean", "weights", "root", "noise", "batch_range"):
             stored[name] = np.asarray(getattr(self, name))
+        if self.utilisation is not None:
+            stored |= {f"utilisation.{name}": array for name, array in self.utilisation.arrays().items()}
+            stored |= {"ran": np.asarray(self.ran), "calibration": self.calibration}
         stored["block.size"] = np.array([len(block.weights) for block in self.blocks], dtype=np.int64)
         stored["block.hardware"] = np.concatenate([np.zeros(0, int), *(b.landmarks.hardware for b in self.blocks)])
         columns = np.zeros((0, len(self.kernel.centre)))
@@ -227,6 +260,9 @@ class Prior:
             noise=float(stored["noise"]),
             batch_range=stored["batch_range"] if "batch_range" in stored else _batch_range_before(stored),
             blocks=tuple(_blocks(stored)),
+            utilisation=Utilisation.from_arrays(part("utilisation")) if "ran" in stored else None,
+            ran=stored.get("ran"),
+            calibration=stored.get("calibration", np.ones(GROUPS)),
         )
 
 

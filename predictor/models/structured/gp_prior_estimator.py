@@ -4,13 +4,23 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
-from leap.predictor.features.batch import Floats, HardwareTable, Indices, Rows
+from leap.predictor.features.batch import Floats, HardwareTable, Indices, Rows, take
+from leap.predictor.models.physics.calibration import GROUPS, factors, held_out, never_ran
+from leap.predictor.models.physics.encoding import beginnings
+from leap.predictor.models.physics.estimator import (
+    HardwareNumbers,
+    UtilisationForm,
+    condition_utilisation,
+    learn_utilisation,
+)
+from leap.predictor.models.physics.utilisation import Utilisation
 from leap.predictor.models.structured.fitc_posterior import model_type_block, shared_posterior
 from leap.predictor.models.structured.gp_prior import Prior, PriorEstimate
-from leap.predictor.models.structured.inputs import BATCH, COLUMNS, InputEncoder, Queries, compress, stated
+from leap.predictor.models.structured.inputs import BATCH, COLUMNS, InputEncoder, Inputs, Queries, compress, stated
 from leap.predictor.models.structured.kernel_terms import hardware_kernels, kernel_of, terms
 from leap.predictor.models.structured.marginal_likelihood import learn
 from leap.predictor.models.structured.replicates import (
@@ -21,6 +31,8 @@ from leap.predictor.models.structured.replicates import (
 )
 from leap.schemas.hardware import SPECIFICATIONS
 
+#: Times that parts of the window are held out to see how far off deviations are; once of so many units.
+HELD_OUT, MANY_UNITS = 3, 5_000
 #: Configurations of a model type, on average, that variances are learned from.
 LEAST_OF_A_MODEL = 20
 #: Most of one model type: memory grows with their square (0.3 GB at 1,000), time with their cube.
@@ -42,8 +54,10 @@ class StructuredPrior(BaseEstimator):
         Most configurations that the variances are learned from.
     variances
         Those of an earlier fit with the same extras, as a warm start.
+    form
+        That of the process of utilisation of an earlier fit, as a warm start.
     steps
-        Steps of the optimiser; 0 keeps `variances`.
+        Steps of the optimisers; 0 keeps `variances` and `form`.
     reweightings
         Times that noise is taken anew from the residuals; 0 for normal noise.
 
@@ -51,6 +65,8 @@ class StructuredPrior(BaseEstimator):
     ----------
     prior_
         The serving form.
+    form_
+        Of the process of utilisation.
     variances_
         (terms + 2,) variances of terms and noises.
     """
@@ -62,6 +78,8 @@ class StructuredPrior(BaseEstimator):
         landmarks: int = 128,
         learned_from: int = 4000,
         variances: Floats | None = None,
+        form: UtilisationForm | None = None,
+        calibration: Floats | None = None,
         steps: int = 40,
         reweightings: int = 3,
     ) -> None:
@@ -70,6 +88,8 @@ class StructuredPrior(BaseEstimator):
         self.landmarks = landmarks
         self.learned_from = learned_from
         self.variances = variances
+        self.form = form
+        self.calibration = calibration
         self.steps = steps
         self.reweightings = reweightings
 
@@ -78,14 +98,45 @@ class StructuredPrior(BaseEstimator):
         """Learn from rows (see `InputEncoder.points`) and (n,) ln throughput."""
         self.encoding_ = _encode(rows, self.hardware, self.extras)
         points = self.encoding_.points(rows)
-        self.units_ = aggregate_replicates(points, y - points.x[:, 0])
-        self.tables_ = _tables(self.hardware, self.encoding_)
+        types, listed = _hardware_numbers(self.hardware, self.encoding_)
+        self.types_, self.tables_ = types, hardware_kernels(types.x, listed, types.vendor)
+        self.form_ = learn_utilisation(rows, y - points.x[:, 0], points.hardware, types, self.steps, self.form)
+        utilisation, rest = self._without_utilisation(rows, y - points.x[:, 0], points)
+        self.units_ = aggregate_replicates(points, rest)
         self.terms_ = terms(self.extras)
         self.columns_ = (*COLUMNS, *self.extras)
         self.centre_ = np.median(self.units_.points.x, axis=0)
         self.variances_ = self._learn()
-        self.prior_ = self._condition(self.units_)
+        self.calibration_ = np.ones(GROUPS) if self.calibration is None else self.calibration
+        if self.steps:
+            self.calibration_ = self._calibrate(rows, y, points)
+        self.prior_ = self._condition(self.units_, utilisation, points)
         return self
+
+    def _calibrate(self, rows: Rows, y: Floats, points: Inputs) -> Floats:
+        """What deviations are off by, of model types, hardware types, pairs and scales that are held out."""
+        self.calibration_, found = np.ones(GROUPS), []
+        beginning = beginnings(np.asarray(rows["model_type"]))
+        for seed in range(HELD_OUT if len(self.units_.y) < MANY_UNITS else 1):
+            held = held_out(points.model, points.hardware, np.round(points.x[:, 0], 6), beginning, seed)
+            kept, others = np.flatnonzero(~held), np.flatnonzero(held)
+            if not len(kept) or not len(others):
+                continue
+            known = points.take(kept)
+            utilisation, rest = self._without_utilisation(take(rows, kept), y[kept] - known.x[:, 0], known)
+            prior = self._condition(aggregate_replicates(known, rest), utilisation, known)
+            others = others[np.unique(self.units_.of_row[others], return_index=True)[1]]
+            asked, model, hardware = take(rows, others), points.model[others], points.hardware[others]
+            said, ran = prior.predict(asked), prior.ran
+            assert ran is not None
+            group = never_ran(ran, model, hardware, utilisation.akin(asked))
+            found.append((y[others] - said.mean, said.deviation, group, model, hardware, beginning[others]))
+        return factors(*map(np.concatenate, zip(*found, strict=True))) if found else np.ones(GROUPS)
+
+    def _without_utilisation(self, rows: Rows, y: Floats, points: Inputs) -> tuple[Utilisation, Floats]:
+        """The process of utilisation of rows, and what it leaves of (n,) ln throughput per accelerator."""
+        utilisation = condition_utilisation(self.form_, rows, y, points.hardware, self.types_)
+        return utilisation, y - utilisation.log_throughput_of(rows, points.hardware)
 
     def predict(self, rows: Rows) -> Floats:
         """(n,) ln throughput."""
@@ -95,12 +146,15 @@ class StructuredPrior(BaseEstimator):
         """Estimates of the training rows, each from the rows of the other folds, variances kept."""
         points = self.encoding_.points(rows)
         mean, deviation = np.empty(len(y)), np.empty(len(y))
-        for held_out in np.unique(fold):
-            kept, others = np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)
-            prior = self._condition(aggregate_replicates(points.take(kept), y[kept] - points.x[kept, 0]))
+        for one in np.unique(fold):
+            kept, others = np.flatnonzero(fold != one), np.flatnonzero(fold == one)
+            known = points.take(kept)
+            utilisation, rest = self._without_utilisation(take(rows, kept), y[kept] - known.x[:, 0], known)
+            prior = self._condition(aggregate_replicates(known, rest), utilisation, known)
             asked = aggregate_replicates(points.take(others), y[others])
             expected, variance = prior.posterior(Queries.of(asked.points))
             mean[others] = expected[asked.of_row] + points.x[others, 0]
+            mean[others] += utilisation.log_throughput_of(take(rows, others), points.hardware[others])
             deviation[others] = np.sqrt(variance + prior.noise)[asked.of_row]
         return PriorEstimate(mean, deviation)
 
@@ -111,7 +165,7 @@ class StructuredPrior(BaseEstimator):
         units = Replicates(self.units_.points.take(chosen), self.units_.y[chosen], self.units_.count[chosen], chosen)
         return learn(self.terms_, self.tables_, self.columns_, self.centre_, units, self.variances, self.steps)
 
-    def _condition(self, units: Replicates) -> Prior:
+    def _condition(self, units: Replicates, utilisation: Utilisation, points: Inputs) -> Prior:
         kernel, shared = kernel_of(self.terms_, self.variances_, self.tables_, self.columns_, self.centre_)
         common, single = self.variances_[-2:]
         base = common + single / units.count
@@ -132,6 +186,8 @@ class StructuredPrior(BaseEstimator):
         batch = units.points.x[:, BATCH]
         ranges = [(batch[rows].min(initial=np.inf), batch[rows].max(initial=-np.inf)) for rows in of_model]
         ranges.append((batch.min(initial=np.inf), batch.max(initial=-np.inf)))
+        ran = np.zeros((len(of_model) + 1, len(self.types_.x)), dtype=bool)
+        ran[points.model, points.hardware] = True
         return Prior(
             encoding=self.encoding_,
             kernel=kernel,
@@ -142,6 +198,9 @@ class StructuredPrior(BaseEstimator):
             noise=float(common + single),
             batch_range=np.array(ranges),
             blocks=tuple(part.block(sums, weights) for part, sums in zip(parts, solved, strict=True)),
+            utilisation=utilisation,
+            ran=ran,
+            calibration=self.calibration_,
         )
 
 
@@ -162,8 +221,8 @@ def _encode(rows: Rows, hardware: HardwareTable, extras: Sequence[str]) -> Input
     )
 
 
-def _tables(hardware: HardwareTable, encoding: InputEncoder) -> dict[str, Floats]:
-    """Hardware kernels in the order of the encoding, the type that is not known last."""
+def _hardware_numbers(hardware: HardwareTable, encoding: InputEncoder) -> tuple[HardwareNumbers, NDArray[np.bool_]]:
+    """Hardware types in the order of the encoding, the type that is not known last, and which of them are listed."""
     position = hardware.index([*encoding.hardware.tolist(), ""])
     of = {name: hardware.specifications[position, column] for column, name in enumerate(SPECIFICATIONS)}
     peak = np.fmax(of["fp16_tflops"], of["bf16_tflops"])
@@ -176,10 +235,10 @@ def _tables(hardware: HardwareTable, encoding: InputEncoder) -> dict[str, Floats
     )
     numbers = np.log(np.column_stack(chosen))
     numbers[:, np.isnan(numbers).all(axis=0)] = 0.0  # known of no type: none differs in it
-    spread = np.nanstd(numbers, axis=0)
-    listed = position != hardware.unlisted
-    standard = (numbers - np.nanmedian(numbers, axis=0)) / np.where(spread > 0, spread, 1.0)
-    return hardware_kernels(np.nan_to_num(standard), listed, hardware.vendor[position])
+    spread, usual = np.nanstd(numbers, axis=0), np.nanmedian(numbers, axis=0)
+    standard = np.nan_to_num((numbers - usual) / np.where(spread > 0, spread, 1.0))
+    rate = np.where(np.isnan(numbers), usual, numbers)[:, :2].mean(axis=1)
+    return HardwareNumbers(standard, rate, hardware.vendor[position]), position != hardware.unlisted
 
 
 def _sample(units: Replicates, most: int) -> Indices:

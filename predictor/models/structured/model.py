@@ -33,6 +33,10 @@ def configuration_rows(jobs: JobBatch) -> Rows:
         "batch_size": trainers * jobs.number("batch_size"),
         "day": jobs.submitted_at / SECONDS_PER_DAY,
         **{name: jobs.number(name) for name in EXTRAS},
+        "precision_bits": jobs.precision_bits,
+        "architecture": jobs.architecture,
+        "names": jobs.names,
+        "extra": jobs.free,
     }
 
 
@@ -70,15 +74,16 @@ class Structured:
 
         What depends on the configuration alone is computed once for all hardware types that have it side by side.
         """
-        prior = self.prior.estimate(self.prior.encoding.queries(configurations, configuration, hardware_type))
+        prior = self.prior.predict_candidates(configurations, configuration, hardware_type)
         hashes = column_hashes(configurations).take(configuration, axis=1)
         hashes[COLUMNS.index("hardware_type")] = hashes_of(hardware_type)
         keys = Keys(hashes, (*KEYS, *LEVELS))
         day = np.asarray(configurations["day"], dtype=float).take(configuration)
         mean, variance, known = self.process.at(day, keys)
-        deviation = np.where(known, np.sqrt(variance + self.process.variances.noise), prior.deviation)
-        prior = PriorEstimate(prior.mean + mean, deviation)
         history = self.history.estimate(day, keys)
+        own = np.where(known, np.sqrt(variance + self.process.variances.noise), prior.deviation)
+        alone = ~np.isfinite(history.mean).any(axis=1)  # a family does not say what it never did on this hardware
+        prior = PriorEstimate(prior.mean + mean, np.where(alone, np.maximum(own, prior.deviation), own))
         return Estimate(prior, history, self.gate.combine(prior, history))
 
     def arrays(self) -> dict[str, NDArray[Any]]:

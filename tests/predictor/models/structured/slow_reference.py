@@ -7,6 +7,7 @@ import numpy as np
 from leap.predictor.features.batch import Floats, Rows, take
 from leap.predictor.history.hash_index import Keys
 from leap.predictor.history.key_table import KeyTable
+from leap.predictor.models.physics.calibration import CLASS, HARDWARE, MODEL, PAIR, SCALE
 from leap.predictor.models.structured.exact_history import LEVELS
 from leap.predictor.models.structured.family_effects import FADING_DAYS, KEYS, FamilyEffects
 from leap.predictor.models.structured.gating import FLOOR, Gate
@@ -44,6 +45,7 @@ def _estimate_one(model: Structured, row: Rows) -> tuple[float, float]:
     keys, day = Keys.from_rows(row), float(row["day"][0])
     effect, variance, known = _family(model.process, keys, day)
     prior_mean += effect
+    alone = prior_deviation
     if known:
         prior_deviation = np.sqrt(variance + model.process.variances.noise)
     experts: list[tuple[float, float, float, float]] = []
@@ -54,6 +56,8 @@ def _estimate_one(model: Structured, row: Rows) -> tuple[float, float]:
                 experts.append((np.nan,) * 4)
             else:
                 experts.append((*statistics[part : part + 3], max(day - statistics[6], 0.0)))
+    if all(np.isnan(expected) for expected, *_ in experts):
+        return prior_mean, max(alone, prior_deviation) if known else alone
     return _gate(model.gate, prior_mean, prior_deviation, experts)
 
 
@@ -69,7 +73,33 @@ def _prior(prior: Prior, row: Rows) -> tuple[float, float]:
             moved[BATCH] = batch
             ends.append(_posterior(prior, model, hardware, moved)[0])
         variance += (ends[1] - ends[0]) ** 2 / 12
-    return mean + x[0], np.sqrt(variance + prior.noise)
+    return _with_utilisation(prior, row, model, hardware, mean + x[0], variance + prior.noise)
+
+
+def _with_utilisation(
+    prior: Prior, row: Rows, model: int, hardware: int, mean: float, variance: float
+) -> tuple[float, float]:
+    process, ran = prior.utilisation, prior.ran
+    assert process is not None and ran is not None
+    work, cells = process.encoding(row), process.cells
+    x, alike = work.x[0] * process.inverse, np.full(len(cells.dual), process.variances[0])
+    apart = np.square(cells.x - x).sum(axis=1) + process.hardware[hardware, cells.hardware]
+    for column, distance in enumerate(process.apart):
+        apart += distance * (cells.names[:, column] != work.names[0, column])
+    for part, more in enumerate(process.variances[1:]):
+        alike += more * (cells.model[:, part] == work.model[0, part])
+    mean += float(
+        process.mean[hardware] + work.x[0] @ process.slope - work.flops[0] + alike / (1 + apart / 2) @ cells.dual
+    )
+    group = SCALE if ran[model, hardware] else PAIR
+    group = HARDWARE if not ran[:, hardware].any() else group
+    group = MODEL if not ran[model].any() else group
+    group = CLASS if group == MODEL and work.model[0, 0] not in cells.model[:, 0] else group
+    if group >= MODEL:
+        variance = prior.noise + process.level.sum()
+    if group != SCALE:
+        variance += float(process.estimate(row, np.array([0]), np.array([hardware]), np.array([True]))[1][0])
+    return mean, np.sqrt(variance) * prior.calibration[group]
 
 
 def _posterior(prior: Prior, model: int, hardware: int, x: Floats) -> tuple[float, float]:

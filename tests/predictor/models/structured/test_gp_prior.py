@@ -25,7 +25,9 @@ def test_posterior_equals_a_dense_gaussian_process() -> None:
         return np.asarray(shared(a) @ shared(b).T + np.where(same, kernel(a, b), 0.0))
 
     # Noise as the fit left it: recovered from its definition at the solution, so solve with weights of one.
-    prior_fixed = StructuredPrior(TABLE, variances=prior.variances_, steps=0, reweightings=0).fit(rows, y)
+    prior_fixed = StructuredPrior(TABLE, variances=prior.variances_, form=prior.form_, steps=0, reweightings=0).fit(
+        rows, y
+    )
     noise = prior.variances_[-2] + prior.variances_[-1] / units.count
     inverse = np.linalg.inv(covariance(units.points, units.points) + np.diag(noise))
     asked = prior.encoding_.points(attempts(40, seed=1, models=4)[0])
@@ -44,7 +46,7 @@ def test_few_landmarks_lose_little() -> None:
     rows, y = attempts(600, models=2)
     asked, truth = attempts(200, seed=2, models=2)
     exact = StructuredPrior(TABLE, landmarks=500).fit(rows, y)
-    few = StructuredPrior(TABLE, landmarks=30, variances=exact.variances_, steps=0).fit(rows, y)
+    few = StructuredPrior(TABLE, landmarks=30, variances=exact.variances_, form=exact.form_, steps=0).fit(rows, y)
     assert max(len(block.weights) for block in few.prior_.blocks) <= 30
     assert np.abs(few.predict(asked) - truth).mean() < np.abs(exact.predict(asked) - truth).mean() + 0.03
 
