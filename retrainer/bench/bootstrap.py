@@ -91,8 +91,14 @@ class _Hidden:
         )  # fmt: skip
         known = [self._past, ran[self._past.columns]] if chosen else [self._past]
         (rows, y), recipe = self._rows(normalise(pd.concat(known, ignore_index=True))), self._recipe
-        kept = {"variances": recipe.variances_, "form": recipe.form_, "calibration": recipe.calibration_}
-        prior = StructuredPrior(self._table, EXTRAS, **kept, steps=0).fit(rows, y)
+        prior = StructuredPrior(
+            self._table,
+            EXTRAS,
+            variances=recipe.variances_,
+            form=recipe.form_,
+            calibration=recipe.calibration_,
+            steps=0,
+        ).fit(rows, y)
         process = posterior(rows, y - prior.predict(rows), recipe.family_variances_)
         model = Structured(prior.prior_, process, ExactHistory.of(rows, y), recipe.gate_)
         predicted = model.estimate(self._asked).combined.mean

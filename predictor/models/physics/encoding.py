@@ -123,10 +123,12 @@ class WorkEncoder:
 
     def _numbers(self, rows: Rows) -> Floats:
         accelerators, batch = (_positive(rows[name]) for name in ("accelerators", "batch_size"))
-        further = np.array([_column(rows, name, float, np.nan) for name in self.numbers.tolist()])
-        return np.vstack(
-            (np.log((accelerators, batch / accelerators)), compress(further, np.nan).reshape(-1, len(batch)))
-        ).T
+        columns = np.empty((2 + len(self.numbers), len(batch)))
+        columns[:2] = np.log((accelerators, batch / accelerators))
+        for place, name in enumerate(self.numbers.tolist(), start=2):
+            columns[place] = _column(rows, name, float, np.nan)
+        columns[2:] = compress(columns[2:], np.nan)
+        return columns.T
 
     def _names(self, rows: Rows) -> Hashes:
         count = len(rows["model_type"])

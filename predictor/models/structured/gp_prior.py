@@ -16,11 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.predictor.features.batch import Floats, Indices, Names, Rows
+from leap.predictor.features.batch import Floats, Indices, Names, Rows, take
 from leap.predictor.models.arrays import Arrays
 from leap.predictor.models.physics.calibration import GROUPS, MODEL, SCALE, never_ran
 from leap.predictor.models.physics.utilisation import Utilisation
-from leap.predictor.models.structured.inputs import BATCH, UNSEEN, InputEncoder, Inputs, Queries, side_by_side
+from leap.predictor.models.structured.inputs import (
+    BATCH,
+    UNSEEN,
+    InputEncoder,
+    Inputs,
+    Queries,
+    side_by_side,
+    with_batch,
+)
 from leap.predictor.models.structured.kernel import AT_ONCE, Kernel, SharedFeatureMap
 
 #: Model types whose block is kept as rankings read it, up to 1 MB each.
@@ -114,43 +122,54 @@ class Prior:
     def predict_candidates(self, configurations: Rows, configuration: Indices, hardware_type: Names) -> PriorEstimate:
         """Estimates of (n,) hardware types, each for one of (c,) configurations."""
         queries = self.encoding.queries(configurations, configuration, hardware_type)
-        estimate = self.estimate(queries)
         if self.utilisation is None or self.ran is None:
-            return estimate
+            return self.estimate(queries)
+        stated = with_batch(configurations, queries.x)
+        estimate = self.estimate(queries, stated)
         model, alike = queries.model[configuration], np.ones(len(queries.model), dtype=bool)
         if UNSEEN in queries.model:
-            alike = self.utilisation.akin(configurations)
+            alike = self.utilisation.akin(stated)
         group = never_ran(self.ran, model, queries.hardware, alike[configuration])
         if len(queries.model) == len(queries) and (group == SCALE).all():
-            shared, more = self.utilisation.log_throughput_of(configurations, queries.hardware), np.zeros(len(queries))
+            shared, more = self.utilisation.log_throughput_of(stated, queries.hardware), np.zeros(len(queries))
         else:
-            shared, more = self.utilisation.estimate(configurations, configuration, queries.hardware, group != SCALE)
+            shared, more = self.utilisation.estimate(stated, configuration, queries.hardware, group != SCALE)
         # Of a model type that never ran nothing is known but what is shared.
         own = np.where(group >= MODEL, self.noise + self.utilisation.level.sum(), np.square(estimate.deviation))
         deviation = np.sqrt(own + more) * self.calibration[group]
         return PriorEstimate(estimate.mean + shared, deviation)
 
-    def estimate(self, queries: Queries) -> PriorEstimate:
-        """Estimates of (n,) rows."""
+    def estimate(self, queries: Queries, configurations: Rows | None = None) -> PriorEstimate:
+        """Estimates of (n,) rows but for the mean of `utilisation`.
+
+        Of (c,) `configurations` that says only what another batch would change.
+        """
         mean, variance = self.posterior(queries)
         if not queries.has_batch.all():
             low, high = self.batch_range[queries.model].T
             unstated = ~queries.has_batch & (low < high)
+            rows = unstated[queries.configuration]
             asked = queries.of_configurations(unstated)
-            variance[unstated[queries.configuration]] += self._batch_variance(asked, low[unstated], high[unstated])
+            change = self._change(
+                asked, low[unstated], high[unstated], configurations and take(configurations, unstated)
+            )
+            variance[rows] += np.square(change) / 12  # of what may be anything between them, evenly in its logarithm
         return PriorEstimate(
             mean=mean + queries.x[queries.configuration, 0],
             deviation=np.sqrt(variance + self.noise),
         )
 
-    def _batch_variance(self, queries: Queries, low: Floats, high: Floats) -> Floats:
-        """(n,) variance of a batch that may be anything from `low` to `high`, (c,) each, evenly in its logarithm."""
-        ends = []
+    def _change(self, queries: Queries, low: Floats, high: Floats, configurations: Rows | None) -> Floats:
+        """(n,) change of the mean from one batch to another, (c,) each."""
+        ends, none = [], np.zeros(len(queries), dtype=bool)
         for batch in (low, high):
             x = queries.x.copy()
             x[:, BATCH] = batch
             ends.append(self.posterior(replace(queries, x=x))[0])
-        return np.square(ends[1] - ends[0]) / 12
+            if configurations is not None and self.utilisation is not None:
+                rows = with_batch(configurations, x)
+                ends[-1] += self.utilisation.estimate(rows, queries.configuration, queries.hardware, none)[0]
+        return np.asarray(ends[1] - ends[0])
 
     def posterior(self, queries: Queries) -> tuple[Floats, Floats]:
         """(n,) mean of ln throughput per accelerator and (n,) variance without noise.

@@ -20,7 +20,16 @@ from leap.predictor.models.physics.estimator import (
 from leap.predictor.models.physics.utilisation import Utilisation
 from leap.predictor.models.structured.fitc_posterior import model_type_block, shared_posterior
 from leap.predictor.models.structured.gp_prior import Prior, PriorEstimate
-from leap.predictor.models.structured.inputs import BATCH, COLUMNS, InputEncoder, Inputs, Queries, compress, stated
+from leap.predictor.models.structured.inputs import (
+    BATCH,
+    COLUMNS,
+    InputEncoder,
+    Inputs,
+    Queries,
+    compress,
+    stated,
+    with_batch,
+)
 from leap.predictor.models.structured.kernel_terms import hardware_kernels, kernel_of, terms
 from leap.predictor.models.structured.marginal_likelihood import learn
 from leap.predictor.models.structured.replicates import (
@@ -100,6 +109,7 @@ class StructuredPrior(BaseEstimator):
         points = self.encoding_.points(rows)
         types, listed = _hardware_numbers(self.hardware, self.encoding_)
         self.types_, self.tables_ = types, hardware_kernels(types.x, listed, types.vendor)
+        rows = with_batch(rows, points.x)
         self.form_ = learn_utilisation(rows, y - points.x[:, 0], points.hardware, types, self.steps, self.form)
         utilisation, rest = self._without_utilisation(rows, y - points.x[:, 0], points)
         self.units_ = aggregate_replicates(points, rest)
@@ -145,9 +155,13 @@ class StructuredPrior(BaseEstimator):
     def out_of_fold(self, rows: Rows, y: Floats, fold: Indices) -> PriorEstimate:
         """Estimates of the training rows, each from the rows of the other folds, variances kept."""
         points = self.encoding_.points(rows)
+        rows = with_batch(rows, points.x)
         mean, deviation = np.empty(len(y)), np.empty(len(y))
         for one in np.unique(fold):
             kept, others = np.flatnonzero(fold != one), np.flatnonzero(fold == one)
+            if not len(kept):
+                mean[others], deviation[others] = y.mean(), 1.0
+                continue
             known = points.take(kept)
             utilisation, rest = self._without_utilisation(take(rows, kept), y[kept] - known.x[:, 0], known)
             prior = self._condition(aggregate_replicates(known, rest), utilisation, known)

@@ -181,6 +181,11 @@ def side_by_side(x: Floats, configuration: Indices) -> tuple[Floats, Indices]:
     return x[configuration[np.append(True, moved)]], position
 
 
+def with_batch(rows: Rows, x: Floats) -> Rows:
+    """Rows with the batch that their (n, columns) numbers have: where it was not stated the usual one."""
+    return {**rows, "batch_size": np.exp(x[:, 0] + x[:, BATCH])}
+
+
 def compress(values: NDArray[Any], fill: Floats | float) -> Floats:
     """sign(x) ln(1 + |x|), `fill` where x is not finite."""
     numbers = np.asarray(values, dtype=float)

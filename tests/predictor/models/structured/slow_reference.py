@@ -12,7 +12,7 @@ from leap.predictor.models.structured.exact_history import LEVELS
 from leap.predictor.models.structured.family_effects import FADING_DAYS, KEYS, FamilyEffects
 from leap.predictor.models.structured.gating import FLOOR, Gate
 from leap.predictor.models.structured.gp_prior import Prior
-from leap.predictor.models.structured.inputs import BATCH, UNSEEN, Inputs
+from leap.predictor.models.structured.inputs import BATCH, UNSEEN, Inputs, with_batch
 from leap.predictor.models.structured.kernel import Kernel
 from leap.predictor.models.structured.model import Structured
 
@@ -71,7 +71,9 @@ def _prior(prior: Prior, row: Rows) -> tuple[float, float]:
         for batch in (low, high):
             moved = x.copy()
             moved[BATCH] = batch
-            ends.append(_posterior(prior, model, hardware, moved)[0])
+            ends.append(
+                _posterior(prior, model, hardware, moved)[0] + _shared(prior, with_batch(row, moved[None]), hardware)
+            )
         variance += (ends[1] - ends[0]) ** 2 / 12
     return _with_utilisation(prior, row, model, hardware, mean + x[0], variance + prior.noise)
 
@@ -81,16 +83,9 @@ def _with_utilisation(
 ) -> tuple[float, float]:
     process, ran = prior.utilisation, prior.ran
     assert process is not None and ran is not None
+    row = with_batch(row, prior.encoding.points(row).x)
+    mean += _shared(prior, row, hardware)
     work, cells = process.encoding(row), process.cells
-    x, alike = work.x[0] * process.inverse, np.full(len(cells.dual), process.variances[0])
-    apart = np.square(cells.x - x).sum(axis=1) + process.hardware[hardware, cells.hardware]
-    for column, distance in enumerate(process.apart):
-        apart += distance * (cells.names[:, column] != work.names[0, column])
-    for part, more in enumerate(process.variances[1:]):
-        alike += more * (cells.model[:, part] == work.model[0, part])
-    mean += float(
-        process.mean[hardware] + work.x[0] @ process.slope - work.flops[0] + alike / (1 + apart / 2) @ cells.dual
-    )
     group = SCALE if ran[model, hardware] else PAIR
     group = HARDWARE if not ran[:, hardware].any() else group
     group = MODEL if not ran[model].any() else group
@@ -100,6 +95,20 @@ def _with_utilisation(
     if group != SCALE:
         variance += float(process.estimate(row, np.array([0]), np.array([hardware]), np.array([True]))[1][0])
     return mean, np.sqrt(variance) * prior.calibration[group]
+
+
+def _shared(prior: Prior, row: Rows, hardware: int) -> float:
+    process = prior.utilisation
+    assert process is not None
+    work, cells = process.encoding(row), process.cells
+    x, alike = work.x[0] * process.inverse, np.full(len(cells.dual), process.variances[0])
+    apart = np.square(cells.x - x).sum(axis=1) + process.hardware[hardware, cells.hardware]
+    for column, distance in enumerate(process.apart):
+        apart += distance * (cells.names[:, column] != work.names[0, column])
+    for part, more in enumerate(process.variances[1:]):
+        alike += more * (cells.model[:, part] == work.model[0, part])
+    smooth = alike / (1 + apart / 2) @ cells.dual
+    return float(process.mean[hardware] + work.x[0] @ process.slope - work.flops[0] + smooth)
 
 
 def _posterior(prior: Prior, model: int, hardware: int, x: Floats) -> tuple[float, float]:

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 
-from leap.predictor.features.batch import Floats, JobBatch, Rows, strings, take
+from leap.predictor.features.batch import Floats, Rows, take
 from leap.predictor.history.hash_index import Keys
 from leap.predictor.models.structured.estimator import StructuredRecipe
 from leap.predictor.models.structured.exact_history import LEVELS, STATISTICS, ExactHistory
@@ -14,9 +13,8 @@ from leap.predictor.models.structured.gating import Gate, gating_features, gatin
 from leap.predictor.models.structured.gating_estimator import PRIOR_GATE, OutOfSamplePredictions, fit_gate
 from leap.predictor.models.structured.gp_prior import Prior
 from leap.predictor.models.structured.inputs import BATCH
-from leap.predictor.models.structured.model import Structured, rows_of
+from leap.predictor.models.structured.model import Structured
 from leap.retrainer.evaluation.median_chain import ChainOfMedians
-from tests.builders import MODEL, submission
 from tests.predictor.models.structured.prior_rows import TABLE, attempts
 
 
@@ -174,14 +172,6 @@ def test_a_second_fit_starts_from_the_first() -> None:
     recipe.fit(rows, y)
     assert recipe.variances_ is learned
     assert len(recipe.rehearsal_.y) == rehearsed + int((~early).sum())
-
-
-def test_neither_definition_nor_extra_is_an_input() -> None:
-    job = submission()
-    extra = msgspec.structs.replace(job, model=MODEL, config=msgspec.structs.replace(job.config, extra={"image": "x"}))
-    found = rows_of(JobBatch.from_events([job, extra]), np.arange(2), strings(["basic"] * 2))
-    for first, second in found.values():
-        np.testing.assert_equal(first, second)
 
 
 def test_serving_needs_no_scikit_learn() -> None:
