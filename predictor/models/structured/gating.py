@@ -59,8 +59,7 @@ class Gate:
         weight = gating_weights(seen, self.intercept, self.slope)
         mean = row_dot(weight, seen.mean)
         error = error_features(prior, history, seen, weight, mean)
-        deviation = np.exp(np.minimum(error @ self.error, MAX_LOG_DEVIATION))
-        return Combined(mean, np.where(seen.known[:, 1:].any(axis=1), deviation, prior.deviation))
+        return Combined(mean, np.exp(np.minimum(error @ self.error, MAX_LOG_DEVIATION)))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays, none of objects."""

@@ -81,10 +81,17 @@ class Structured:
         day = np.asarray(configurations["day"], dtype=float).take(configuration)
         mean, variance, known = self.process.at(day, keys)
         history = self.history.estimate(day, keys)
-        own = np.where(known, np.sqrt(variance + self.process.variances.noise), prior.deviation)
-        alone = ~np.isfinite(history.mean).any(axis=1)  # a family does not say what it never did on this hardware
-        prior = PriorEstimate(prior.mean + mean, np.where(alone, np.maximum(own, prior.deviation), own))
-        return Estimate(prior, history, self.gate.combine(prior, history))
+        deviation = np.where(known, np.sqrt(variance + self.process.variances.noise), prior.deviation)
+        if self.prior.utilisation is None:  # an artifact of before: deviations are not calibrated
+            alone = np.zeros(len(day), dtype=bool)
+        else:
+            alone = ~np.isfinite(history.mean).any(axis=1)
+            # A family does not say what it never did on this hardware.
+            deviation = np.where(alone, np.maximum(deviation, prior.deviation), deviation)
+        prior = PriorEstimate(prior.mean + mean, deviation)
+        combined = self.gate.combine(prior, history)
+        combined = Combined(combined.mean, np.where(alone, prior.deviation, combined.deviation))
+        return Estimate(prior, history, combined)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays, none of objects, to be stored without pickle."""
