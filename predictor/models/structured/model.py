@@ -85,7 +85,7 @@ class Structured:
         if self.prior.utilisation is None:  # an artifact of before: deviations are not calibrated
             alone = np.zeros(len(day), dtype=bool)
         else:
-            alone = ~np.isfinite(history.mean).any(axis=1)
+            alone = ~np.logical_or.reduce(np.isfinite(history.mean), axis=1)
             # A family does not say what it never did on this hardware.
             deviation = np.where(alone, np.maximum(deviation, prior.deviation), deviation)
         prior = PriorEstimate(prior.mean + mean, deviation)
