@@ -1,5 +1,6 @@
 """The process of utilisation: against a dense Gaussian process, and what it says of models that never ran."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from leap.predictor.models.physics.estimator import (
 from leap.predictor.models.physics.likelihood import EXPECTED, Parameters, UtilisationLikelihood
 from leap.predictor.models.physics.utilisation import Utilisation
 from leap.predictor.models.structured.estimator import StructuredRecipe
+from leap.predictor.models.structured_arrays import check
 from tests.predictor.models.structured.prior_rows import SPEED, TABLE, TYPES
 
 FLOPS = architecture.NAMES.index("flops")
@@ -126,6 +128,25 @@ def test_factors_are_of_clusters_and_few_say_little() -> None:
     few = factors(error[:50], np.full(50, 0.1), np.full(50, CLASS), model[:50], one[:50], model[:50].astype(np.uint64))
     assert len(few) == GROUPS
     assert abs(np.log(few[CLASS])) < np.log(many[MODEL])
+
+
+@pytest.mark.parametrize(
+    "name, damaged",
+    [
+        ("utilisation.cells.hardware", lambda array: array + 10_000),
+        ("utilisation.encoding.centre", lambda array: array[:-1]),
+        ("ran", None),
+        ("calibration", None),
+    ],
+)
+def test_damaged_arrays_are_refused(name: str, damaged: Callable[[Floats], Floats] | None) -> None:
+    arrays = StructuredRecipe(TABLE, rehearsed_days=1).fit(*defined(60, models=4)).model_.arrays()
+    check(arrays)
+    of_before = {key: array for key, array in arrays.items() if not key.startswith(("prior/util", "prior/ran"))}
+    check({key: array for key, array in of_before.items() if key != "prior/calibration"})
+    array = arrays.pop(f"prior/{name}")
+    with pytest.raises(ValueError, match="the artifact is damaged"):
+        check(arrays if damaged is None else {**arrays, f"prior/{name}": damaged(array)})
 
 
 def test_parts_of_names() -> None:
