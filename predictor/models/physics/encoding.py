@@ -85,10 +85,11 @@ class WorkEncoder:
         gives what there is.
         """
         flops, raw = self.raw(rows)
-        is_stated, usual = ~np.isnan(flops), np.nan_to_num(self.of_model[-1, FLOPS])
-        x = np.nan_to_num((raw - self.centre) * self.scale)
+        is_stated = ~np.isnan(flops)
+        x = (raw - self.centre) * self.scale
+        x[~np.isfinite(x)] = 0.0
         return Work(
-            np.where(is_stated, flops, usual),
+            np.where(is_stated, flops, self._usual_flops),
             is_stated,
             x,
             hashes_of(_parts_of(rows["model_type"])),
@@ -134,6 +135,11 @@ class WorkEncoder:
         count = len(rows["model_type"])
         columns = [_column(rows, name, str, "") for name in self.names.tolist()]
         return hashes_of(np.array(columns, dtype=object).reshape(len(columns), count).T)
+
+    @cached_property
+    def _usual_flops(self) -> float:
+        """ln FLOP of a sample where it is not known; 0 where no definition was stated."""
+        return float(np.nan_to_num(self.of_model[-1, FLOPS]))
 
     @cached_property
     def flops_variance(self) -> float:

@@ -32,9 +32,6 @@ LEAST_NOISE = 1e-6
 AT_ONCE = 1 << 16
 
 
-_Shared = tuple[NDArray[np.float32], NDArray[np.float32]]
-
-
 @dataclass(frozen=True)
 class Cells:
     """(n,) configurations that were measured, each on one hardware type.
@@ -53,7 +50,7 @@ class Cells:
         (n,) variance of what was measured, given the process of all.
     """
 
-    x: NDArray[np.float32]
+    x: NDArray[Any]
     model: NDArray[np.uint64]
     names: NDArray[np.uint64]
     hardware: Indices
@@ -109,74 +106,86 @@ class Utilisation:
         may be where nothing states it; 0 for rows that are not of the (n,) `new`.
         """
         work = self.encoding(rows)
-        mean = self.mean[hardware] + (work.x @ self.slope - work.flops)[configuration]
+        mean = self._trend(work)[configuration] + self.mean[hardware]
         variance = np.where(work.is_stated, 0.0, self.encoding.flops_variance)[configuration] * new
-        for part, place, (own, alike) in self._parts(work, configuration):
-            weight = alike * self._dual
-            mean[part] += self._smooth(own[place], hardware[part], weight[place]).sum(axis=1)
-            for one in np.unique(place[new[part]]):
-                of_one = part[(place == one) & new[part]]
-                variance[of_one] += self._variance(own[one], alike[one], hardware[of_one])
+        order = np.argsort(configuration, kind="stable")
+        ends = np.searchsorted(configuration, np.arange(len(work) + 1), sorter=order).tolist()
+        for part, halves, alikes in self._parts(work):
+            for number, half, alike in zip(range(part.start, part.stop), halves, alikes, strict=True):
+                of = order[ends[number] : ends[number + 1]]
+                decay = self._decay(hardware[of], half)
+                mean[of] += decay @ (alike * self.cells.dual)
+                if (asked := new[of]).any():
+                    variance[of[asked]] += self._variance(half, alike, decay[asked])
         return mean, variance
-
-    def _variance(self, own: NDArray[np.float32], alike: NDArray[np.float32], hardware: Indices) -> Floats:
-        """(n,) variance of the smooth part on hardware types, of a configuration that is so far from each cell."""
-        near = np.argsort(-alike / (2 + own), kind="stable")[:NEAREST]
-        covariance = self._smooth(own, hardware, alike)[:, near].astype(float)
-        explained = np.linalg.solve(self._between(self._cells.take(near)), covariance.T)
-        return np.asarray(np.maximum(self.variances.sum() - np.einsum("nc,cn->n", covariance, explained), 0.0))
 
     def log_throughput_of(self, rows: Rows, hardware: Indices) -> Floats:
         """(n,) mean of rows, many of which differ in nothing but time."""
         key = mix(self.encoding.keys(rows) ^ hashes_of(hardware.astype(float)))
         _, first, of_row = np.unique(key, return_index=True, return_inverse=True)
-        none = np.zeros(len(first), dtype=bool)
-        return self.estimate(take(rows, first), np.arange(len(first)), hardware[first], none)[0][of_row]
+        work, hardware = self.encoding(take(rows, first)), hardware[first]
+        mean = self._trend(work) + self.mean[hardware]
+        for part, half, alike in self._parts(work):
+            mean[part] += np.einsum("rn,rn->r", self._decay(hardware[part], half), alike * self.cells.dual)
+        return np.asarray(mean[of_row])
+
+    def _variance(self, half: Floats, alike: Floats, decay: Floats) -> Floats:
+        """(n,) variance of the smooth part on hardware types, of a configuration that is so far from each cell."""
+        near = _greatest(alike / half, NEAREST)
+        covariance = decay[:, near] * alike[near]
+        explained = np.linalg.solve(self._between_cells[np.ix_(near, near)].astype(float), covariance.T)
+        return np.asarray(np.maximum(self.variances.sum() - np.einsum("nc,cn->n", covariance, explained), 0.0))
 
     def akin(self, rows: Rows) -> NDArray[np.bool_]:
         """(c,) whether a model type was measured whose name begins alike."""
         return np.isin(beginnings(rows["model_type"]), self.cells.model[:, 0])
 
-    def _between(self, cells: Cells) -> Floats:
-        """(n, n) covariance of cells, noise included."""
-        own, alike = self._distances(cells.x, cells.model, cells.names, cells)
-        own += self.hardware[cells.hardware][:, cells.hardware]
-        same = cells.model[:, None, -1] == cells.model[None, :, -1]
-        pair = same & (cells.hardware[:, None] == cells.hardware)
-        levels = self.level[0] * same + self.level[1] * pair
-        return np.asarray(alike / (1 + own / 2) + levels + np.diag(cells.noise + LEAST_NOISE))
+    @cached_property
+    def _between_cells(self) -> NDArray[np.float32]:
+        """(n, n) covariance of what was measured at the cells, noise included; 6 MB of 1,200."""
+        cells, covariance = self._cells, np.empty((len(self.cells.dual),) * 2, dtype=np.float32)
+        for part, half, alike in self._parts(cells):
+            half += self.hardware[cells.hardware[part]][:, cells.hardware] / 2
+            same = cells.model[part, None, -1] == cells.model[:, -1]
+            pair = same & (cells.hardware[part, None] == cells.hardware)
+            covariance[part] = alike / half + self.level[0] * same + self.level[1] * pair
+        covariance.flat[:: len(covariance) + 1] += (cells.noise + LEAST_NOISE).astype(np.float32)
+        return covariance
 
-    def _parts(self, work: Work, configuration: Indices) -> Iterator[tuple[Indices, Indices, _Shared]]:
-        """Rows, which configuration of the part each has, and what the part shares with the cells: (c, n) squared
-        distances but for the hardware type, and variances of the smooth kernel.
-        """
+    def _trend(self, work: Work) -> Floats:
+        """(c,) part of the mean that has no end, less the work of a sample."""
+        return np.asarray(work.x @ self.slope - work.flops)
+
+    def _decay(self, hardware: Indices, half: Floats) -> Floats:
+        """(n, cells) the smooth kernel but for its variances."""
+        decay = self._hardware_half[hardware]
+        decay += half
+        return np.reciprocal(decay, out=decay)
+
+    def _parts(self, work: Work | Cells) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Some configurations at a time, and what they share with the cells (`_shared`)."""
+        count = len(work.model)
         step = max(1, AT_ONCE // max(1, len(self.cells.dual)))
-        x = (work.x[:, self._counting] * self.inverse[self._counting]).astype(np.float32)
-        for start in range(0, len(work), step):
-            part = slice(start, start + step)
-            rows = np.flatnonzero((configuration >= start) & (configuration < start + step))
-            shared = self._distances(x[part], work.model[part], work.names[part], self._cells)
-            yield rows, configuration[rows] - start, shared
+        x = work.x if isinstance(work, Cells) else work.x.take(self._counting, axis=1) * self._inverse
+        for start in range(0, count, step):
+            part = slice(start, min(count, start + step))
+            yield part, *self._shared(x[part], work.model[part], work.names[part])
 
-    def _distances(self, x: NDArray[np.float32], model: Hashes, names: Hashes, cells: Cells) -> _Shared:
-        own = np.einsum("ij,ij->i", cells.x, cells.x) - 2 * (x @ cells.x.T)
-        own += np.einsum("ij,ij->i", x, x)[:, None]
-        np.maximum(own, 0.0, out=own)
-        for column, apart in enumerate(self.apart.astype(np.float32)):
-            own += apart * (names[:, column, None] != cells.names[:, column])
-        variances = self.variances.astype(np.float32)
-        alike = np.full(own.shape, variances[0])
-        for column, variance in enumerate(variances[1:]):
+    def _shared(self, x: Floats, model: Hashes, names: Hashes) -> tuple[Floats, Floats]:
+        """(c, n) 1 + half the squared distances but for the hardware, and variances of the smooth kernel."""
+        cells = self._cells
+        half = self._squares - 2 * (x @ cells.x.T)
+        half += np.einsum("ij,ij->i", x, x)[:, None]
+        np.maximum(half, 0.0, out=half)
+        for column, apart in enumerate(self.apart.tolist()):
+            half += apart * (names[:, column, None] != cells.names[:, column])
+        half /= 2
+        half += 1
+        first, *more = self.variances.tolist()
+        alike = np.full(half.shape, first)
+        for column, variance in enumerate(more):
             alike += variance * (model[:, column, None] == cells.model[:, column])
-        return own, alike
-
-    def _smooth(self, own: NDArray[np.float32], hardware: Indices, weight: NDArray[np.float32]) -> NDArray[np.float32]:
-        """(n, cells) weights over 1 + half the squared distance."""
-        decay = self._hardware_apart[hardware] + own
-        decay *= np.float32(0.5)
-        decay += np.float32(1.0)
-        np.divide(weight, decay, out=decay)
-        return decay
+        return half, alike
 
     @cached_property
     def _counting(self) -> Indices:
@@ -184,17 +193,27 @@ class Utilisation:
         return np.flatnonzero(self.encoding.scale * self.inverse)
 
     @cached_property
+    def _inverse(self) -> Floats:
+        return self.inverse[self._counting]
+
+    @cached_property
     def _cells(self) -> Cells:
-        return replace(self.cells, x=np.ascontiguousarray(self.cells.x[:, self._counting]))
+        """The cells with the columns that count, names by column."""
+        return replace(
+            self.cells,
+            x=np.ascontiguousarray(self.cells.x[:, self._counting], dtype=float),
+            model=np.asfortranarray(self.cells.model),
+            names=np.asfortranarray(self.cells.names),
+        )
 
     @cached_property
-    def _dual(self) -> NDArray[np.float32]:
-        return self.cells.dual.astype(np.float32)
+    def _squares(self) -> Floats:
+        return np.asarray(np.einsum("ij,ij->i", self._cells.x, self._cells.x))
 
     @cached_property
-    def _hardware_apart(self) -> NDArray[np.float32]:
-        """(h + 1, n) squared distance of each hardware type from that of each cell."""
-        return np.ascontiguousarray(self.hardware[:, self.cells.hardware], dtype=np.float32)
+    def _hardware_half(self) -> Floats:
+        """(h + 1, n) half the squared distance of each hardware type from that of each cell."""
+        return np.ascontiguousarray(self.hardware[:, self.cells.hardware] / 2)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays, none of objects."""
@@ -212,3 +231,12 @@ class Utilisation:
 
         own = {name: array for name, array in stored.items() if "." not in name}
         return cls(encoding=WorkEncoder(**part("encoding")), cells=Cells(**part("cells")), **own)
+
+
+def _greatest(values: Floats, count: int) -> Indices:
+    """Positions of the `count` greatest, the first ones of equals."""
+    if len(values) <= count:
+        return np.arange(len(values))
+    least = np.partition(values, -count)[-count]
+    above, equal = np.flatnonzero(values > least), np.flatnonzero(values == least)
+    return np.concatenate((above, equal[: count - len(above)]))

@@ -52,8 +52,8 @@ def test_candidates_are_estimated_as_the_equations_say(
     asked = spread(jobs())
     served = model.estimate_candidates(*asked).combined
     mean, deviation = slow_reference.estimate(model, as_rows(*asked))
-    np.testing.assert_allclose(served.mean, mean, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(served.deviation, deviation, rtol=1e-5)
+    np.testing.assert_allclose(served.mean, mean, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(served.deviation, deviation, rtol=1e-9)
 
 
 @pytest.mark.parametrize("order", ["one job", "a row each", "candidate by candidate"])
@@ -70,8 +70,8 @@ def test_rows_do_not_depend_on_the_others(model: Structured, order: str) -> None
         mixed = np.argsort(np.tile(np.arange(len(CANDIDATES)), len(rows["day"])), kind="stable")
         other = model.estimate_candidates(rows, job[mixed], hardware_type[mixed]).combined
         expected = whole.mean[mixed], whole.deviation[mixed]
-    np.testing.assert_allclose(other.mean, expected[0], rtol=0, atol=1e-5)
-    np.testing.assert_allclose(other.deviation, expected[1], rtol=1e-5)
+    np.testing.assert_allclose(other.mean, expected[0], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(other.deviation, expected[1], rtol=1e-9)
 
 
 def test_float32_matrices_lose_less_than_a_millionth(model: Structured) -> None:
@@ -79,8 +79,8 @@ def test_float32_matrices_lose_less_than_a_millionth(model: Structured) -> None:
     loaded = Structured.from_arrays(model.arrays())
     mean, deviation = slow_reference.estimate(loaded, as_rows(*spread(jobs())))
     served = loaded.estimate_candidates(*spread(jobs())).combined
-    np.testing.assert_allclose(served.mean, mean, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(served.deviation, deviation, rtol=1e-5)
+    np.testing.assert_allclose(served.mean, mean, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(served.deviation, deviation, rtol=1e-6)
 
 
 def as_before(model: Structured) -> dict[str, NDArray[Any]]:
@@ -115,5 +115,5 @@ def test_arrays_of_before_are_served_as_they_were(model: Structured) -> None:
     ours, theirs = (Structured.from_arrays(stored) for stored in (model.arrays(), as_before(model)))
     asked = spread(jobs())
     now, before = ours.estimate_candidates(*asked).combined, theirs.estimate_candidates(*asked).combined
-    np.testing.assert_allclose(now.mean, before.mean, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(now.deviation, before.deviation, rtol=1e-5)
+    np.testing.assert_allclose(now.mean, before.mean, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(now.deviation, before.deviation, rtol=1e-9)
