@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from leap.predictor.features import architecture
@@ -61,18 +62,21 @@ def attempt_columns(batch: DayBatch) -> dict[str, Any]:
     config = Configurations(**{name: column[rows] for name, column in vars(batch.config).items()})
     family, kind = batch.family[rows], batch.model_type[rows]
     ids, jobs = attempt_ids(batch), job_names(batch)
+    candidates = {of: msgspec.json.encode(names).decode() for of, names in _candidates(batch).items()}
     table: dict[str, Any] = {
         "attempt_id": [ids[row] for row in rows.tolist()],
         "job_name": [jobs[row] for row in rows.tolist()],
         "family": [families.names[index] for index in family.tolist()],
         "model_type": [types.names[index] for index in kind.tolist()],
         "hardware_type": [batch.hardware_types[index] for index in batch.hardware[rows].tolist()],
+        "candidates": [candidates[index] for index in family.tolist()],
         "precision": [PRECISIONS[index] for index in config.precision.tolist()],
         "optimizer": [OPTIMIZERS[index] for index in families.optimizer[family].tolist()],
         "sharding": [SHARDINGS[index] for index in families.sharding[family].tolist()],
         "submitted_at": batch.submitted[rows] / 1000,
         "started_at": batch.started[rows] / 1000,
         "finished_at": batch.finished[rows] / 1000,
+        "resized": np.zeros(len(rows)),
         "accelerator_hours": _accelerator_hours(batch)[rows],
         f"measured_{THROUGHPUT}": batch.measured[rows],
     }
@@ -85,6 +89,16 @@ def attempt_ids(batch: DayBatch) -> list[str]:
     """Attempt ids: day and number."""
     day = f"{batch.date:%Y%m%d}"
     return [f"{day}-{number:06d}" for number in range(len(batch))]
+
+
+def _candidates(batch: DayBatch) -> dict[int, tuple[str, ...]]:
+    """Family to the hardware types that its attempts may run on."""
+    families, first = np.unique(batch.family, return_index=True)
+    allowed = batch.candidates[first]
+    return {
+        family: tuple(batch.hardware_types[index] for index in np.flatnonzero(row).tolist())
+        for family, row in zip(families.tolist(), allowed, strict=True)
+    }
 
 
 def _numbers(config: Configurations) -> dict[str, Floats]:
@@ -109,7 +123,7 @@ def _submissions(batch: DayBatch) -> Iterator[Arrival]:
     families, types = batch.families, batch.types
     arrives = batch.submitted + (batch.run[:, 2] * 400).astype(np.int64)
     lost, repeated = _submission_lost(batch), batch.run[:, 3] < c.REPEATED
-    candidates: dict[int, tuple[str, ...]] = {}
+    candidates = _candidates(batch)
     rows = zip(
         attempt_ids(batch),
         job_names(batch),
@@ -122,8 +136,6 @@ def _submissions(batch: DayBatch) -> Iterator[Arrival]:
     for row, (attempt_id, job_name, family, submitted, config, arrival) in enumerate(rows):
         if lost[row]:
             continue
-        if family not in candidates:
-            candidates[family] = tuple(batch.hardware_types[i] for i in np.flatnonzero(batch.candidates[row]).tolist())
         kind = int(families.model_type[family])
         event = JobSubmitted(
             attempt_id=attempt_id,
