@@ -25,7 +25,7 @@ from leap.retrainer.replay.replay import LINES, OtherReplay, State, read_lines, 
 from leap.retrainer.replay.summary import Summary, read_frame, summarise
 from leap.schemas.codec import decode, encode
 from leap.schemas.events import SUCCEEDED, THROUGHPUT, JobCompleted, JobSubmitted, PreferenceList
-from leap.schemas.topics import COMPLETED, PREFERENCES, SUBMITTED
+from leap.schemas.topics import ALLOCATED, COMPLETED, PREFERENCES, SUBMITTED
 from leap.streams.kafka.clients import CheckedProducer, admin_config, producer_config
 from leap.streams.kafka.range_reader import read_range
 from leap.streams.ranking.worker import ranking_loop
@@ -187,7 +187,7 @@ def test_a_topic_with_gaps(settings: Settings, artifact_store: LocalStore, tmp_p
     serving = replace(settings, artifacts=str(artifact_store.root))
     admin = AdminClient(admin_config(serving))
     compacted = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
-    names = (SUBMITTED, COMPLETED)
+    names = (SUBMITTED, ALLOCATED, COMPLETED)
     made = admin.create_topics([NewTopic(serving.topic(name), 2, 1, config=compacted) for name in names])
     for future in made.values():
         future.result(30)
