@@ -29,6 +29,8 @@ REWEIGHTINGS = 3
 #: Beyond this a residual teaches nothing about variances, in ln throughput.
 CLIP = 1.5
 LEAST, MOST = 1e-5, 2.0
+#: Of ln variances, for the slope of the likelihood.
+STEP = 1e-6
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,18 @@ def fit_variance_components(
         tried = FamilyVarianceComponents(*np.exp(logs))
         return sum(_negative_log_likelihood(some, tried) for some in sample)
 
+    least, most = np.log(LEAST), np.log(MOST)
+
+    def loss_and_slope(logs: Floats) -> tuple[float, Floats]:
+        # The optimiser's steps may leave the bounds by a rounding error, which its own differences refuse.
+        logs = np.clip(logs, least, most)
+        value, steps = loss(logs), np.where(logs + STEP > most, -STEP, STEP)
+        return value, np.array([(loss(logs + step) - value) for step in np.diag(steps)]) / steps
+
     start = np.log(astuple(variances or FamilyVarianceComponents()))
-    bounds = [(np.log(LEAST), np.log(MOST))] * len(start)
-    fit = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 20})
-    return FamilyVarianceComponents(*np.exp(fit.x).tolist())
+    bounds = [(least, most)] * len(start)
+    fit = minimize(loss_and_slope, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 20})
+    return FamilyVarianceComponents(*np.exp(np.clip(fit.x, least, most)).tolist())
 
 
 def posterior(rows: Rows, residual: Floats, variances: FamilyVarianceComponents) -> FamilyEffects:

@@ -1,6 +1,8 @@
 """The process of a family against a dense Gaussian process, and its variances against those that made the data."""
 
 from dataclasses import astuple, replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,6 +90,21 @@ def test_variances_are_learned_from_families() -> None:
     learned = fit_variance_components(rows, y)
     for found, made in zip(astuple(learned), astuple(VARIANCES), strict=True):
         assert 0.4 * made < found < 2.5 * made
+
+
+def test_a_step_that_rounding_takes_out_of_the_bounds_ends_no_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As L-BFGS-B does it, whereupon its own differences raise."""
+
+    def beyond(fun: Any, start: Floats, *, bounds: list[tuple[float, float]], **options: Any) -> SimpleNamespace:
+        for edge, outside in ((0, -np.inf), (1, np.inf)):
+            at = np.array([ends[edge] for ends in bounds])
+            value, slope = fun(np.nextafter(at, outside))
+            assert value == fun(at)[0] and np.isfinite(slope).all()
+        return SimpleNamespace(x=np.nextafter(at, np.inf))
+
+    monkeypatch.setattr(process_fit, "minimize", beyond)
+    learned = fit_variance_components(attempts(3000, families=100), np.zeros(3000))
+    assert astuple(learned) == pytest.approx([process_fit.MOST] * 6)
 
 
 def test_too_few_attempts_teach_nothing() -> None:
