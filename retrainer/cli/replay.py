@@ -57,7 +57,7 @@ def replay(
     from leap.retrainer.replay.replay import replay as run
     from leap.retrainer.replay.replay import routers
     from leap.retrainer.replay.summary import read_frame, summarise
-    from leap.retrainer.report.subject import of_replay
+    from leap.retrainer.report.subject import subject_of
     from leap.retrainer.report.verdict import verdict
     from leap.schemas.hardware import load_catalog
     from leap.streams.consumer.run import tune_interpreter
@@ -77,7 +77,6 @@ def replay(
         except LookupError as error:
             raise fail(str(error)) from None
         lines = read_frame(kept)
-        told = verdict(of_replay(kept, load_catalog(settings.catalog)))
     if parquet:
         with whole_file(parquet) as draft:
             lines.to_parquet(draft, index=False)
@@ -85,6 +84,7 @@ def replay(
     if as_json:
         print(msgspec.json.encode(summary).decode())
         return
+    told = verdict(subject_of(summary, lines, load_catalog(settings.catalog)))
     print("\n".join(f"{asked} {answer}" for asked, answer in told), end="\n\n")
     print(as_text(summary))
 

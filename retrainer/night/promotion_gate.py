@@ -42,13 +42,17 @@ def choose(
     doubts: Sequence[str] = (),
 ) -> tuple[Comparison, Decision]:
     """The best recipe that `decide` promotes, and why; where it promotes none, the champion, and why not."""
-    refused: list[str] = []
+    refused: list[tuple[Comparison, Decision]] = []
     for led in (comparison, *comparison.runners_up):
         decision = decide(led, serving, measured, pointer, margin, doubts)
         if decision.promote:
-            return led, replace(decision, reason="; ".join([decision.reason, *refused]))
-        refused.append(f"{led.champion.recipe}, better on all, was refused: {decision.reason.partition(';')[0]}")
-    return comparison, decide(comparison, serving, measured, pointer, margin, doubts)
+            better = [
+                f"{other.champion.recipe}, better on all, was refused: {why.reason.partition(';')[0]}"
+                for other, why in refused
+            ]
+            return led, replace(decision, reason="; ".join([decision.reason, *better]))
+        refused.append((led, decision))
+    return refused[0]
 
 
 def decide(

@@ -11,7 +11,7 @@ import pandas as pd
 from leap.predictor.artifacts import artifact as artifacts
 from leap.predictor.artifacts.artifact import Artifact
 from leap.predictor.artifacts.store import ArtifactStore
-from leap.predictor.features.batch import Floats
+from leap.predictor.features.batch import Floats, HardwareTable
 from leap.predictor.features.configuration import shape_text
 from leap.predictor.features.history import STATISTICS
 from leap.predictor.models.serving import StructuredModel
@@ -118,7 +118,7 @@ def of_night(
             basis=group,
             table=table.predict(held_out.table),
             configuration=list(map(shape_text, *(held_out.table[name] for name in SHAPE))),
-            price=prices(held_out.table["hardware_type"], artifact.catalog),
+            price=prices(held_out.table["hardware_type"], artifact.table),
         )[list(COLUMNS)],
         first=first_choices(artifact, held_out, premium_efficiency),
         report=report,
@@ -141,10 +141,14 @@ def of_replay(folder: Path, catalog: Catalog) -> Subject:
     if state is None:
         raise FileNotFoundError(f"{folder} holds no replay; make one with `leap replay --folder {folder}`")
     lines = read_frame(folder)
-    summary = summarise(state, lines)
+    return subject_of(summarise(state, lines), lines, catalog)
+
+
+def subject_of(summary: Summary, lines: pd.DataFrame, catalog: Catalog) -> Subject:
+    """As `of_replay`, of a replay that has been read and summed up."""
     lines = lines[lines["artifact"] == summary.sides[0].artifact]
     scored = lines[lines["measured"].notna() & lines["predicted"].notna()]
-    scored = scored.assign(table=np.nan, price=prices(scored["hardware_type"], catalog))
+    scored = scored.assign(table=np.nan, price=prices(scored["hardware_type"], HardwareTable(catalog)))
     learned = scored["learned"].eq(True)
     first = lines.loc[lines["first"].notna(), ["model_type", "first"]]
     return Subject(
@@ -156,11 +160,9 @@ def of_replay(folder: Path, catalog: Catalog) -> Subject:
     )
 
 
-def prices(hardware_types: "pd.Series[str]", catalog: Catalog) -> Floats:
+def prices(hardware_types: "pd.Series[str]", table: HardwareTable) -> Floats:
     """(n,) USD per accelerator-hour, NaN where it is not known; hardware that costs nothing at `FREE_PRICE`."""
-    entries = map(catalog.get, hardware_types)
-    known = [np.nan if entry is None or entry.price_per_hour is None else entry.price_per_hour for entry in entries]
-    return np.maximum(known, FREE_PRICE)
+    return np.maximum(table.price[table.index(hardware_types.tolist())], FREE_PRICE)
 
 
 def observations(attempts: TrainingSet, kind: str) -> Floats:

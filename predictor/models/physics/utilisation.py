@@ -57,9 +57,6 @@ class Cells:
     dual: Floats
     noise: Floats
 
-    def take(self, rows: Indices | slice) -> "Cells":
-        return Cells(*(getattr(self, field.name)[rows] for field in fields(self)))
-
 
 @dataclass(frozen=True)
 class Utilisation:

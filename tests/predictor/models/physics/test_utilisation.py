@@ -1,7 +1,7 @@
 """The process of utilisation: against a dense Gaussian process, and what it says of models that never ran."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from leap.predictor.models.physics.estimator import (
     learn_utilisation,
 )
 from leap.predictor.models.physics.likelihood import EXPECTED, Parameters, UtilisationLikelihood
-from leap.predictor.models.physics.utilisation import Utilisation
+from leap.predictor.models.physics.utilisation import Cells, Utilisation
 from leap.predictor.models.structured.estimator import StructuredRecipe
 from leap.predictor.models.structured_arrays import check
 from tests.predictor.models.structured.prior_rows import SPEED, TABLE, TYPES
@@ -114,7 +114,7 @@ def test_a_definition_is_known_once_it_was_stated() -> None:
 def test_variance_is_none_where_much_was_measured_and_all_of_it_where_nothing_is_like_it() -> None:
     process, _, rows, _ = fitted()
     asked = take(rows, np.array([0])), np.array([0]), np.array([0]), np.array([True])
-    nothing = replace(process, cells=process.cells.take(np.array([], dtype=np.intp)))
+    nothing = replace(process, cells=Cells(*(getattr(process.cells, one.name)[:0] for one in fields(process.cells))))
     seen, unseen = process.estimate(*asked)[1], nothing.estimate(*asked)[1]
     assert 0 <= seen[0] < unseen[0] == pytest.approx(process.variances.sum())
 
